@@ -6,12 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
+	"syscall"
 	"time"
 )
 
 // probeTimeout is generous: a plugin answers in milliseconds, but the node may be swapping.
 const probeTimeout = 30 * time.Second
+
+// probeAttempts with doubling pauses from 1 ms make about a second.
+const probeAttempts = 10
 
 // Probe runs a plugin with CNI_COMMAND=VERSION and returns the CNI specification versions it
 // supports. It fails where the file cannot be executed (noexec mount, wrong architecture, missing
@@ -21,16 +26,25 @@ func Probe(ctx context.Context, name string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 
-	var stdout, stderr bounded
+	var (
+		stdout, stderr bounded
+		err            error
+	)
 
-	cmd := exec.CommandContext(ctx, name)
-	cmd.Env = []string{"CNI_COMMAND=VERSION"}
-	cmd.Stdin = bytes.NewReader([]byte("{}"))
-	cmd.Stdout = &stdout
-	cmd.Stderr = &stderr
-	cmd.WaitDelay = time.Second
+	for attempt := range probeAttempts {
+		stdout, stderr = bounded{}, bounded{}
+		err = run(ctx, name, &stdout, &stderr)
 
-	if err := cmd.Run(); err != nil {
+		// A process forked elsewhere in this program may hold a just closed file open for writing
+		// until it executes its own program (golang.org/issue/22315).
+		if !errors.Is(err, syscall.ETXTBSY) {
+			break
+		}
+
+		time.Sleep(time.Millisecond << attempt)
+	}
+
+	if err != nil {
 		if message := bytes.TrimSpace(stderr.Bytes()); len(message) > 0 {
 			return nil, fmt.Errorf("running it with CNI_COMMAND=VERSION: %w: %s", err, message)
 		}
@@ -51,6 +65,16 @@ func Probe(ctx context.Context, name string) ([]string, error) {
 	}
 
 	return answer.SupportedVersions, nil
+}
+
+func run(ctx context.Context, name string, stdout, stderr io.Writer) error {
+	cmd := exec.CommandContext(ctx, name)
+	cmd.Env = []string{"CNI_COMMAND=VERSION"}
+	cmd.Stdin = bytes.NewReader([]byte("{}"))
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.WaitDelay = time.Second
+
+	return cmd.Run()
 }
 
 // bounded is a buffer that keeps the first bytes and drops the rest.

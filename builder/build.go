@@ -1,0 +1,375 @@
+// Package builder conducts a build: profiles and plugins in, artifacts out.
+package builder
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cnibake/cnibake/builder/attest"
+	"github.com/cnibake/cnibake/builder/installer"
+	"github.com/cnibake/cnibake/builder/oci"
+	"github.com/cnibake/cnibake/builder/payload"
+	"github.com/cnibake/cnibake/builder/plugins"
+	"github.com/cnibake/cnibake/builder/rootfs"
+	"github.com/cnibake/cnibake/profiles"
+	"github.com/cnibake/cnibake/profiles/distro"
+)
+
+// Options say what to build, from what, and where to.
+type Options struct {
+	Pin      profiles.Pin
+	Profiles []profiles.Profile
+	// Architectures replaces each profile's own, when not empty.
+	Architectures []string
+	// Plugins is applied on top of each profile's own selection.
+	Plugins profiles.Selection
+
+	Source plugins.Source
+	// Installer is asked only when a profile's format needs it.
+	Installer func() (installer.Source, error)
+	Formats   map[profiles.Format]Format
+	Packer    *oci.Packer
+
+	// Out is the output directory. An earlier build's artifacts in it are replaced, other files stay.
+	Out string
+	// Created is the only time in the artifacts.
+	Created time.Time
+	// Builder is the version of cnibake, Toolchain that of the Go toolchain, for the report.
+	Builder   string
+	Toolchain func() string
+	Log       *slog.Logger
+}
+
+// Build builds all profiles and returns what it built. On any error the output directory keeps what
+// it had before.
+func Build(ctx context.Context, options Options) (report *Report, err error) {
+	plan, err := newPlan(options)
+	if err != nil {
+		return nil, err
+	}
+
+	out, err := openDirectory(options.Out)
+	if err != nil {
+		return nil, err
+	}
+
+	defer func() { err = errors.Join(err, out.close()) }()
+
+	outputs := make([]*Output, len(plan.targets))
+	group, groupCtx := errgroup.WithContext(ctx)
+
+	group.Go(func() error { return plan.produce(groupCtx, filepath.Join(out.staging, "work")) })
+
+	for i, target := range plan.targets {
+		outputs[i] = &Output{directory: out}
+
+		group.Go(func() error {
+			if err := plan.write(groupCtx, target, outputs[i]); err != nil {
+				return fmt.Errorf("building %s: %w", target.Profile.Name, err)
+			}
+
+			return nil
+		})
+	}
+
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+
+	if err := os.RemoveAll(filepath.Join(out.staging, "work")); err != nil {
+		return nil, err
+	}
+
+	report = plan.report(outputs)
+
+	return report, out.publish(report)
+}
+
+// plan is a build that was found to make sense.
+type plan struct {
+	options Options
+	targets []*Target
+	// selections holds the plugins of each target, in the same order.
+	selections [][]profiles.Plugin
+	programs   map[string]*programs
+}
+
+// programs are the binaries of one architecture. ready is closed when they are there.
+type programs struct {
+	ready chan struct{}
+	// selection is what any of the targets wants, so that the source is asked once.
+	selection []profiles.Plugin
+	set       *plugins.Set
+	installer *installer.Program
+	// needsInstaller is set when any target of the architecture does.
+	needsInstaller bool
+}
+
+// newPlan checks everything that can be checked before work begins.
+func newPlan(options Options) (*plan, error) {
+	if len(options.Profiles) == 0 {
+		return nil, errors.New("no profile to build")
+	}
+
+	if err := profiles.ValidateArchitectures(options.Architectures); err != nil {
+		return nil, err
+	}
+
+	p := &plan{options: options, programs: make(map[string]*programs)}
+
+	for i, profile := range options.Profiles {
+		sameName := func(other profiles.Profile) bool { return other.Name == profile.Name }
+		if slices.ContainsFunc(options.Profiles[:i], sameName) {
+			return nil, fmt.Errorf("profile %s is given twice", profile.Name)
+		}
+
+		format, ok := options.Formats[profile.Format]
+		if !ok {
+			return nil, fmt.Errorf("profile %s: format %s cannot be built by this program", profile.Name, profile.Format)
+		}
+
+		if profile.Packaging != profiles.Separate {
+			return nil, fmt.Errorf("profile %s: packaging %s cannot be built by this program: use %s", profile.Name, profile.Packaging, profiles.Separate)
+		}
+
+		selection, err := selectPlugins(options, profile)
+		if err != nil {
+			return nil, fmt.Errorf("profile %s: %w", profile.Name, err)
+		}
+
+		architectures := profile.Architectures
+		if len(options.Architectures) > 0 {
+			architectures = options.Architectures
+		}
+
+		target := &Target{
+			Profile: profile, Pin: options.Pin, Architectures: architectures, Created: options.Created, Packer: options.Packer,
+		}
+		target.payload = func(ctx context.Context, arch string) (*Payload, error) {
+			return p.payload(ctx, target, selection, arch)
+		}
+
+		p.targets = append(p.targets, target)
+		p.selections = append(p.selections, selection)
+
+		for _, arch := range architectures {
+			if p.programs[arch] == nil {
+				p.programs[arch] = &programs{ready: make(chan struct{})}
+			}
+
+			wanted := p.programs[arch]
+			wanted.selection = union(wanted.selection, selection)
+			wanted.needsInstaller = wanted.needsInstaller || format.NeedsInstaller()
+		}
+	}
+
+	return p, nil
+}
+
+// selectPlugins applies the profile's and then the user's selection to the pin's plugin set.
+func selectPlugins(options Options, profile profiles.Profile) ([]profiles.Plugin, error) {
+	with := slices.Concat(profile.Plugins.With, options.Plugins.With)
+	without := slices.Clone(options.Plugins.Without)
+
+	// What the user asks for by name wins over what the profile leaves out.
+	for _, name := range profile.Plugins.Without {
+		if !slices.Contains(options.Plugins.With, name) {
+			without = append(without, name)
+		}
+	}
+
+	if profile.Overlap == profiles.Omit {
+		d, err := distro.Lookup(profile.Distro)
+		if err != nil {
+			return nil, err
+		}
+
+		for _, plugin := range options.Pin.Plugins {
+			if d.Owns(plugin.Name) && !slices.Contains(options.Plugins.With, plugin.Name) {
+				without = append(without, plugin.Name)
+			}
+		}
+	}
+
+	// A profile may ask for what the user then leaves out.
+	with = slices.DeleteFunc(with, func(name string) bool {
+		return slices.Contains(options.Plugins.Without, name) && !slices.Contains(options.Plugins.With, name)
+	})
+
+	return options.Pin.Select(with, without)
+}
+
+func union(a, b []profiles.Plugin) []profiles.Plugin {
+	all := slices.Concat(a, b)
+	slices.SortFunc(all, func(a, b profiles.Plugin) int { return strings.Compare(a.Name, b.Name) })
+
+	return slices.Compact(all)
+}
+
+// produce makes the programs of one architecture after the other: a compiler uses every core by
+// itself, and artifacts of the first architecture are packed meanwhile.
+func (p *plan) produce(ctx context.Context, work string) error {
+	var source installer.Source
+
+	for _, arch := range slices.Sorted(maps.Keys(p.programs)) {
+		wanted := p.programs[arch]
+		dir := filepath.Join(work, arch)
+
+		for _, sub := range []string{"plugins", "installer"} {
+			if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+				return fmt.Errorf("making work directory: %w", err)
+			}
+		}
+
+		set, err := plugins.Collect(ctx, p.options.Source, p.options.Pin, arch, wanted.selection, filepath.Join(dir, "plugins"))
+		if err != nil {
+			return err
+		}
+
+		if set.Manifest.Unpinned {
+			p.options.Log.Warn(fmt.Sprintf("the %s plugins are not tied to the sums of pin %s; build.json says so", arch, p.options.Pin.Version))
+		}
+
+		wanted.set = set
+
+		if wanted.needsInstaller {
+			if source == nil {
+				if source, err = p.options.Installer(); err != nil {
+					return err
+				}
+			}
+
+			p.options.Log.Info("installer for " + arch)
+
+			program, err := source.Provide(ctx, arch, filepath.Join(dir, "installer"))
+			if err != nil {
+				return err
+			}
+
+			wanted.installer = &program
+		}
+
+		close(wanted.ready)
+	}
+
+	return nil
+}
+
+// payload waits for the programs of an architecture and picks the target's.
+func (p *plan) payload(ctx context.Context, target *Target, selection []profiles.Plugin, arch string) (*Payload, error) {
+	programs := p.programs[arch]
+
+	select {
+	case <-programs.ready:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+
+	result := &Payload{Manifest: programs.set.Manifest, Files: make(map[string]rootfs.Content)}
+	result.Manifest.Plugins = nil
+
+	for _, plugin := range selection {
+		entry, ok := programs.set.Manifest.Lookup(plugin.Name)
+		if !ok {
+			return nil, fmt.Errorf("plugin %s for %s is missing from source %s", plugin.Name, arch, p.options.Source.Kind())
+		}
+
+		file := programs.set.Files[entry.File]
+		result.Manifest.Plugins = append(result.Manifest.Plugins, entry)
+		result.Files[entry.File] = rootfs.File(file.Path, file.Digest, file.Size)
+	}
+
+	format := p.options.Formats[target.Profile.Format]
+	if format.NeedsInstaller() {
+		result.Installer = programs.installer
+	}
+
+	sbom, err := attest.SBOM(result.subject(target, format.SBOMName(target.Profile), programs.set.Binaries))
+	if err != nil {
+		return nil, err
+	}
+
+	result.SBOM = sbom
+
+	return result, nil
+}
+
+// write writes a target's artifacts and, beside them, its SBOMs.
+func (p *plan) write(ctx context.Context, target *Target, out *Output) error {
+	if err := p.options.Formats[target.Profile.Format].Write(ctx, target, out); err != nil {
+		return err
+	}
+
+	for _, arch := range target.Architectures {
+		payload, err := target.Payload(ctx, arch)
+		if err != nil {
+			return err
+		}
+
+		artifact := Artifact{Name: fmt.Sprintf("%s-%s.spdx.json", target.Profile.Name, arch), Kind: KindSBOM, Arch: arch}
+		if err := out.File(ctx, artifact, writeBytes(payload.SBOM)); err != nil {
+			return err
+		}
+	}
+
+	p.options.Log.Info(target.Profile.Name + " is ready")
+
+	return nil
+}
+
+// report describes the finished build.
+func (p *plan) report(outputs []*Output) *Report {
+	report := &Report{
+		SchemaVersion: 1,
+		Version:       p.options.Pin.PackagedVersion(),
+		Pin:           payload.Pin{Version: p.options.Pin.Version, Module: p.options.Pin.Module.Path, Sum: p.options.Pin.Module.Sum},
+		Builder:       p.options.Builder,
+		Toolchain:     p.options.Toolchain(),
+		Source:        p.options.Source.Kind(),
+		Created:       p.options.Created.UTC(),
+	}
+
+	for i, target := range p.targets {
+		profile := ProfileReport{
+			Name:        target.Profile.Name,
+			Format:      target.Profile.Format,
+			Packaging:   target.Profile.Packaging,
+			Compression: target.Profile.Compression,
+			Artifacts:   outputs[i].artifacts,
+		}
+
+		slices.SortFunc(profile.Artifacts, func(a, b Artifact) int { return cmp.Compare(a.Name, b.Name) })
+
+		for _, arch := range target.Architectures {
+			programs := p.programs[arch]
+			report.Unpinned = report.Unpinned || programs.set.Manifest.Unpinned
+			described := PayloadReport{Arch: arch}
+
+			for _, plugin := range p.selections[i] {
+				entry, _ := programs.set.Manifest.Lookup(plugin.Name)
+				described.Plugins = append(described.Plugins, entry)
+			}
+
+			if p.options.Formats[target.Profile.Format].NeedsInstaller() {
+				described.Installer = &ProgramReport{Digest: programs.installer.Digest, Size: programs.installer.Size}
+			}
+
+			profile.Payloads = append(profile.Payloads, described)
+		}
+
+		report.Profiles = append(report.Profiles, profile)
+	}
+
+	return report
+}

@@ -1,0 +1,277 @@
+package builder
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/cnibake/cnibake/builder/payload"
+)
+
+// Names of the files that describe a whole build.
+const (
+	ReportName = "build.json"
+	SumsName   = "SHA256SUMS"
+)
+
+// directory is the directory a build writes to. Everything is written into a hidden directory inside
+// it, and moved to its place by rename once the whole build has succeeded: a failed or interrupted
+// build leaves what was there before.
+type directory struct {
+	path, staging string
+	lock          *os.File
+	// made lists the directories that had to be made for path, innermost first.
+	made []string
+
+	mu    sync.Mutex
+	files []fileSum
+}
+
+type fileSum struct {
+	name, digest string
+	size         int64
+}
+
+const stagingPrefix = ".cnibake-"
+
+// openDirectory makes the directory if need be and takes it for this build alone.
+func openDirectory(path string) (*directory, error) {
+	made := absent(path)
+
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		removeEmpty(made)
+
+		return nil, fmt.Errorf("making output directory: %w", err)
+	}
+
+	lock, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening output directory: %w", err)
+	}
+
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		lock.Close()
+
+		return nil, fmt.Errorf("output directory %s is in use by another build: wait for it or choose another --out", path)
+	}
+
+	// Only the holder of the lock writes here, so whatever is left is from a build that was killed.
+	leftovers, err := filepath.Glob(filepath.Join(path, stagingPrefix+"*"))
+	if err != nil {
+		lock.Close()
+
+		return nil, err
+	}
+
+	for _, leftover := range leftovers {
+		_ = os.RemoveAll(leftover) // if it cannot go, it is only litter
+	}
+
+	staging, err := os.MkdirTemp(path, stagingPrefix)
+	if err != nil {
+		lock.Close()
+
+		return nil, fmt.Errorf("writing to output directory: %w", err)
+	}
+
+	return &directory{path: path, staging: staging, lock: lock, made: made}, nil
+}
+
+// close removes what was not published, and the directory itself when it was made for nothing.
+func (d *directory) close() error {
+	err := errors.Join(os.RemoveAll(d.staging), d.lock.Close())
+
+	removeEmpty(d.made)
+
+	return err
+}
+
+// absent returns path and its parents as far as they do not exist, innermost first.
+func absent(path string) []string {
+	var missing []string
+
+	for path = filepath.Clean(path); ; path = filepath.Dir(path) {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return missing
+		}
+
+		missing = append(missing, path)
+	}
+}
+
+// removeEmpty removes directories, innermost first, until one is not empty.
+func removeEmpty(dirs []string) {
+	for _, dir := range dirs {
+		if os.Remove(dir) != nil {
+			return
+		}
+	}
+}
+
+// writeFile writes one file below the staging directory, hashing it on the way.
+func (d *directory) writeFile(name string, write func(io.Writer) error) (fileSum, error) {
+	file, err := os.OpenFile(filepath.Join(d.staging, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return fileSum{}, fmt.Errorf("writing %s: %w", name, err)
+	}
+	defer file.Close()
+
+	digester := payload.NewDigester()
+	if err := write(io.MultiWriter(file, digester)); err != nil {
+		return fileSum{}, fmt.Errorf("writing %s: %w", name, err)
+	}
+
+	if err := file.Close(); err != nil {
+		return fileSum{}, fmt.Errorf("writing %s: %w", name, err)
+	}
+
+	written := fileSum{name, digester.Digest(), digester.Size()}
+	d.add(written)
+
+	return written, nil
+}
+
+func (d *directory) add(files ...fileSum) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+
+	d.files = append(d.files, files...)
+}
+
+func writeBytes(data []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(data)
+
+		return err
+	}
+}
+
+// publish writes the report and the sums, removes what an earlier build left, and moves the new files
+// into place. The sums come last: while they match, the directory is whole.
+func (d *directory) publish(report *Report) error {
+	encoded, err := report.Encode()
+	if err != nil {
+		return err
+	}
+
+	if _, err := d.writeFile(ReportName, writeBytes(encoded)); err != nil {
+		return err
+	}
+
+	var sums bytes.Buffer
+
+	slices.SortFunc(d.files, func(a, b fileSum) int { return strings.Compare(a.name, b.name) })
+
+	for _, file := range d.files {
+		fmt.Fprintf(&sums, "%s  %s\n", strings.TrimPrefix(file.digest, "sha256:"), file.name)
+	}
+
+	if _, err := d.writeFile(SumsName, writeBytes(sums.Bytes())); err != nil {
+		return err
+	}
+
+	retired, err := os.MkdirTemp(d.staging, "retired-")
+	if err != nil {
+		return fmt.Errorf("writing to output directory: %w", err)
+	}
+
+	// Sums that speak of files which are no longer there must not survive the first rename.
+	for _, name := range append([]string{SumsName}, d.previous()...) {
+		err := os.Rename(filepath.Join(d.path, name), filepath.Join(retired, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(fmt.Errorf("replacing %s in output directory: %w", name, err), d.restore(retired))
+		}
+	}
+
+	for _, name := range d.names() {
+		if err := d.replace(retired, name); err != nil {
+			return errors.Join(fmt.Errorf("moving %s into output directory: %w", name, err), d.restore(retired))
+		}
+	}
+
+	return nil
+}
+
+// names returns the top-level names that were written, the two describing files last.
+func (d *directory) names() []string {
+	var names []string
+
+	for _, file := range d.files {
+		name, _, _ := strings.Cut(file.name, "/")
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+
+	rank := func(name string) int { return slices.Index([]string{ReportName, SumsName}, name) }
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+
+	return names
+}
+
+// restore moves back what was moved out of the way and has not been replaced.
+func (d *directory) restore(retired string) error {
+	entries, err := os.ReadDir(retired)
+	if err != nil {
+		return err
+	}
+
+	var errs []error
+
+	for _, entry := range entries {
+		place := filepath.Join(d.path, entry.Name())
+		if _, err := os.Lstat(place); errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, os.Rename(filepath.Join(retired, entry.Name()), place))
+		}
+	}
+
+	return errors.Join(errs...)
+}
+
+// replace moves a finished file or layout into place, and what was there before out of the way.
+func (d *directory) replace(retired, name string) error {
+	place := filepath.Join(d.path, name)
+
+	err := os.Rename(place, filepath.Join(retired, name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+
+	return os.Rename(filepath.Join(d.staging, name), place)
+}
+
+// previous returns the names of the artifacts an earlier build left in the directory, as its report
+// lists them. Whatever else is there belongs to somebody else and stays.
+func (d *directory) previous() []string {
+	data, err := os.ReadFile(filepath.Join(d.path, ReportName))
+	if err != nil {
+		return nil
+	}
+
+	var report Report
+	if json.Unmarshal(data, &report) != nil {
+		return nil
+	}
+
+	var names []string
+
+	for _, profile := range report.Profiles {
+		for _, artifact := range profile.Artifacts {
+			if artifact.Name == filepath.Base(artifact.Name) && artifact.Name != ".." && artifact.Name != "." {
+				names = append(names, artifact.Name)
+			}
+		}
+	}
+
+	return names
+}

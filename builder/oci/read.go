@@ -1,0 +1,171 @@
+package oci
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+
+	"github.com/cnibake/cnibake/builder/rootfs"
+)
+
+// IsLayout reports whether a directory is an OCI image layout.
+func IsLayout(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, "oci-layout"))
+
+	return err == nil && info.Mode().IsRegular()
+}
+
+// maxImages bounds how many images of an untrusted index are looked at, nested ones included.
+const maxImages = 100
+
+// ReadLayout returns the images of an OCI image layout, also those of nested indexes. Entries that
+// are not images of an operating system (signatures, attestations) are left out.
+func ReadLayout(dir string) ([]v1.Image, error) {
+	index, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading layout %s: %w", dir, err)
+	}
+
+	images, err := indexImages(index, 0)
+	if err != nil {
+		return nil, fmt.Errorf("reading layout %s: %w", dir, err)
+	}
+
+	if len(images) == 0 {
+		return nil, fmt.Errorf("layout %s holds no image", dir)
+	}
+
+	return images, nil
+}
+
+func indexImages(index v1.ImageIndex, depth int) ([]v1.Image, error) {
+	const deepest = 4
+	if depth > deepest {
+		return nil, errors.New("indexes are nested too deeply")
+	}
+
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		return nil, err
+	}
+
+	var images []v1.Image
+
+	for _, descriptor := range manifest.Manifests {
+		switch {
+		case len(images) >= maxImages:
+			return nil, fmt.Errorf("more than %d images", maxImages)
+		case descriptor.MediaType.IsIndex():
+			nested, err := index.ImageIndex(descriptor.Digest)
+			if err != nil {
+				return nil, err
+			}
+
+			more, err := indexImages(nested, depth+1)
+			if err != nil {
+				return nil, err
+			}
+
+			images = append(images, more...)
+		case descriptor.MediaType.IsImage():
+			image, err := index.Image(descriptor.Digest)
+			if err != nil {
+				return nil, err
+			}
+
+			manifest, err := image.Manifest()
+			if err != nil {
+				return nil, err
+			}
+
+			if manifest.Config.MediaType.IsConfig() {
+				images = append(images, image)
+			}
+		}
+	}
+
+	return images, nil
+}
+
+// Files calls visit for every entry of every layer of an image, bottom layer first. Layers are
+// decompressed by what they contain, and their compressed bytes must have the digest that the
+// manifest gives them.
+func Files(ctx context.Context, image v1.Image, limits rootfs.ReadLimits, visit func(*tar.Header, io.Reader) error) error {
+	layers, err := image.Layers()
+	if err != nil {
+		return fmt.Errorf("reading layers: %w", err)
+	}
+
+	for _, layer := range layers {
+		if err := layerFiles(ctx, layer, limits, visit); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+func layerFiles(ctx context.Context, layer v1.Layer, limits rootfs.ReadLimits, visit func(*tar.Header, io.Reader) error) error {
+	digest, err := layer.Digest()
+	if err != nil {
+		return fmt.Errorf("reading layer: %w", err)
+	}
+
+	compressed, err := layer.Compressed()
+	if err != nil {
+		return fmt.Errorf("reading layer %s: %w", digest, err)
+	}
+	defer compressed.Close()
+
+	checked := newChecked(compressed)
+
+	content, _, err := Decompress(checked)
+	if err != nil {
+		return fmt.Errorf("reading layer %s: %w", digest, err)
+	}
+	defer content.Close()
+
+	if err := rootfs.ReadTar(ctx, content, limits, visit); err != nil {
+		return fmt.Errorf("reading layer %s: %w", digest, err)
+	}
+
+	return checked.finish(digest)
+}
+
+// archiveName matches the files of a layout.
+var archiveName = regexp.MustCompile(`^(oci-layout|index\.json|blobs/[a-z0-9]+/[0-9a-f]{32,128})$`)
+
+// UnpackArchive writes the layout inside an OCI archive into dir. Entries that do not belong to a
+// layout are passed over.
+func UnpackArchive(ctx context.Context, r io.Reader, dir string, limits rootfs.ReadLimits) error {
+	return rootfs.ReadTar(ctx, r, limits, func(header *tar.Header, content io.Reader) error {
+		name := path.Clean(strings.TrimPrefix(header.Name, "./"))
+		if header.Typeflag != tar.TypeReg || !archiveName.MatchString(name) {
+			return nil
+		}
+
+		target := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+
+		file, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+		if err != nil {
+			return err
+		}
+
+		_, err = io.Copy(file, content)
+
+		return errors.Join(err, file.Close())
+	})
+}

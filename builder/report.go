@@ -1,0 +1,106 @@
+package builder
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"github.com/cnibake/cnibake/builder/payload"
+	"github.com/cnibake/cnibake/profiles"
+)
+
+// Report says what was built; it is build.json.
+type Report struct {
+	SchemaVersion int `json:"schemaVersion"`
+	// Version is the packaged version of every artifact, for example v1.9.1-1.
+	Version string      `json:"version"`
+	Pin     payload.Pin `json:"pin"`
+	// Builder is the version of cnibake, Toolchain that of the Go toolchain; the latter is empty
+	// when nothing was compiled.
+	Builder   string `json:"builder"`
+	Toolchain string `json:"toolchain,omitempty"`
+	// Source is where the binaries came from: module, release, archive or directory.
+	Source string `json:"source"`
+	// Unpinned is set when binaries were taken whose sum is not the pin's.
+	Unpinned bool `json:"unpinned,omitempty"`
+	// Created is the only time in the artifacts.
+	Created  time.Time       `json:"created"`
+	Profiles []ProfileReport `json:"profiles"`
+}
+
+// ProfileReport says what was built from one profile.
+type ProfileReport struct {
+	Name        string               `json:"name"`
+	Format      profiles.Format      `json:"format"`
+	Packaging   profiles.Packaging   `json:"packaging"`
+	Compression profiles.Compression `json:"compression"`
+	Payloads    []PayloadReport      `json:"payloads"`
+	Artifacts   []Artifact           `json:"artifacts"`
+}
+
+// PayloadReport lists the programs in the artifacts of one architecture.
+type PayloadReport struct {
+	Arch      string           `json:"arch"`
+	Plugins   []payload.Plugin `json:"plugins"`
+	Installer *ProgramReport   `json:"installer,omitempty"`
+}
+
+// ProgramReport is a program beside the plugins.
+type ProgramReport struct {
+	Digest string `json:"digest"`
+	Size   int64  `json:"size"`
+}
+
+// Kinds of artifacts.
+const (
+	KindOCILayout    = "oci-layout"
+	KindOCIArchive   = "oci-archive"
+	KindExtensionTar = "extension-tar"
+	KindArchive      = "archive"
+	KindSBOM         = "sbom"
+)
+
+// Artifact is one file or layout below the output directory.
+type Artifact struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	// Arch is empty for a layout, which holds all architectures.
+	Arch string `json:"arch,omitempty"`
+	// Digest is empty for a layout, whose images have their own.
+	Digest string `json:"digest,omitempty"`
+	// Size is in bytes; for a layout that of all its files.
+	Size   int64         `json:"size"`
+	Images []ImageReport `json:"images,omitempty"`
+}
+
+// ImageReport is one image of a layout.
+type ImageReport struct {
+	Arch string `json:"arch"`
+	// Digest of the image manifest.
+	Digest string        `json:"digest"`
+	Layers []LayerReport `json:"layers"`
+}
+
+// LayerReport is one layer of an image.
+type LayerReport struct {
+	MediaType string `json:"mediaType"`
+	// Digest and Size are those of the compressed bytes, as pulled; DiffID is the digest of the tar.
+	Digest string `json:"digest"`
+	DiffID string `json:"diffID"`
+	Size   int64  `json:"size"`
+}
+
+// Encode returns the report's JSON text; the same build always gives the same bytes.
+func (r *Report) Encode() ([]byte, error) {
+	var out bytes.Buffer
+
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+
+	if err := encoder.Encode(r); err != nil {
+		return nil, err
+	}
+
+	return out.Bytes(), nil
+}
