@@ -95,6 +95,10 @@ Without arguments it builds %s.
 }
 
 func (a *app) build(ctx context.Context, o buildOptions) error {
+	if o.jobs < 1 {
+		return fmt.Errorf("jobs %d: at least one layer has to be compressed at a time", o.jobs)
+	}
+
 	created, err := a.sourceDate()
 	if err != nil {
 		return err

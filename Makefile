@@ -1,0 +1,66 @@
+# "make build" and "make test" are all a newcomer needs; "make help" lists the rest.
+
+# A checkout's state must not show in what is built from it.
+export GOFLAGS := -buildvcs=false
+
+CNIBAKE := go run ./cmd/cnibake
+# Linters, pinned in a module of their own so that they do not weigh on ours.
+TOOL := go tool -modfile=hack/tools/go.mod
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build every artifact into dist/
+	$(CNIBAKE) build
+
+.PHONY: test
+test: ## Run all tests (as root, and after hack/install-test-tools, none is skipped)
+	go test -timeout 30m ./...
+
+.PHONY: test-short
+test-short: ## Run the tests that finish within seconds
+	go test -short ./...
+
+.PHONY: fuzz
+fuzz: ## Fuzz every parser for FUZZTIME (10s) each
+	hack/fuzz $(or $(FUZZTIME),10s)
+
+.PHONY: bench
+bench: ## Measure build times and sizes, as ratios in one run
+	hack/bench
+
+.PHONY: lint
+lint: ## Check formatting, vet and staticcheck
+	@unformatted=$$(gofmt -l cmd extension builder profiles hack); test -z "$$unformatted" || { echo "gofmt would change: $$unformatted"; exit 1; }
+	go vet ./...
+	$(TOOL) staticcheck ./...
+	shellcheck hack/install-test-tools hack/fuzz hack/bench .ci/run
+
+.PHONY: vulnerabilities
+vulnerabilities: ## Report known vulnerabilities in what we link (needs the network)
+	-$(TOOL) govulncheck ./...
+
+.PHONY: docs
+docs: ## Regenerate the reference in docs/ from the code
+	go test ./cmd/cnibake -run TestReference -update
+
+.PHONY: e2e-containerd
+e2e-containerd: ## Show that containerd 2.x merges our configuration part (compiles containerd)
+	cd hack/containerd && go test -timeout 30m ./...
+
+.PHONY: release
+release: build ## Build dist/ and cnibake itself for every platform into dist/cnibake-OS-ARCH
+	for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
+		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -trimpath -ldflags "-s -w" \
+			-o dist/cnibake-$${platform%/*}-$${platform#*/} ./cmd/cnibake || exit 1; \
+	done
+	cd dist && sha256sum cnibake-* >> SHA256SUMS
+
+.PHONY: clean
+clean: ## Remove dist/ and what builds keep in the user's cache directory
+	$(CNIBAKE) cache clean
+	rm -rf dist

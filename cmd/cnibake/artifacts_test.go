@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cnibake/cnibake/builder"
+	"github.com/cnibake/cnibake/builder/buildertest"
+)
+
+// theSet is written out here on purpose: the artifacts are compared with what was decided, not with
+// what the code reads.
+var theSet = []string{
+	"bandwidth", "bridge", "firewall", "host-device", "host-local", "ipvlan", "macvlan",
+	"portmap", "ptp", "sbr", "static", "tuning", "vlan", "vrf",
+}
+
+func TestDistHoldsWhatTheDesignLists(t *testing.T) {
+	t.Parallel()
+
+	entries, err := os.ReadDir(distDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var got []string
+	for _, entry := range entries {
+		got = append(got, entry.Name())
+	}
+
+	want := []string{"SHA256SUMS", "build.json", "init-container", "talos", "talos-readonly"}
+
+	for _, arch := range []string{"amd64", "arm64"} {
+		want = append(want,
+			"talos-"+arch+".tar", "talos-readonly-"+arch+".tar", "generic-linux-"+arch+".tar.gz", "init-container-"+arch+".tar",
+			"talos-"+arch+".spdx.json", "talos-readonly-"+arch+".spdx.json", "generic-linux-"+arch+".spdx.json", "init-container-"+arch+".spdx.json")
+	}
+
+	slices.Sort(want)
+
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("dist (-want +got):\n%s", diff)
+	}
+
+	sums := output(t, "sh", "-c", "cd "+distDir(t)+" && sha256sum -c SHA256SUMS && find . -type f ! -name SHA256SUMS | wc -l && wc -l < SHA256SUMS")
+	if lines := bytes.Fields([]byte(sums)); !bytes.Equal(lines[len(lines)-1], lines[len(lines)-2]) {
+		t.Errorf("SHA256SUMS has %s lines for %s files", lines[len(lines)-1], lines[len(lines)-2])
+	}
+}
+
+// inspectJSON runs "cnibake inspect" on an artifact of the build.
+func inspectJSON(t *testing.T, artifact string) []builder.Contents {
+	t.Helper()
+
+	var contents []builder.Contents
+	if err := json.Unmarshal([]byte(output(t, "cnibake", "inspect", "-o", "json", filepath.Join(distDir(t), artifact))), &contents); err != nil {
+		t.Fatal(err)
+	}
+
+	return contents
+}
+
+func TestEveryArtifactHoldsTheSet(t *testing.T) {
+	t.Parallel()
+
+	artifacts := map[string][]string{
+		"talos":                      {"amd64", "arm64"},
+		"talos-readonly":             {"amd64", "arm64"},
+		"init-container":             {"amd64", "arm64"},
+		"talos-amd64.tar":            {"amd64"},
+		"talos-arm64.tar":            {"arm64"},
+		"talos-readonly-amd64.tar":   {"amd64"},
+		"talos-readonly-arm64.tar":   {"arm64"},
+		"generic-linux-amd64.tar.gz": {"amd64"},
+		"generic-linux-arm64.tar.gz": {"arm64"},
+		"init-container-amd64.tar":   {"amd64"},
+		"init-container-arm64.tar":   {"arm64"},
+	}
+
+	// Between artifacts the same plugin of the same architecture is the same file.
+	digests := make(map[string]map[string]string)
+
+	for _, artifact := range slices.Sorted(maps.Keys(artifacts)) {
+		contents := inspectJSON(t, artifact)
+		if len(contents) != len(artifacts[artifact]) {
+			t.Errorf("%s holds %d sets, want %d", artifact, len(contents), len(artifacts[artifact]))
+
+			continue
+		}
+
+		for i, arch := range artifacts[artifact] {
+			found := make(map[string]string)
+
+			var names []string
+
+			for _, plugin := range contents[i].Plugins {
+				names = append(names, plugin.Name)
+				found[plugin.Name] = plugin.Digest
+
+				if plugin.Version != "v1.9.1" || plugin.Arch != arch || plugin.State != builder.StateListed || plugin.Source != "module" {
+					t.Errorf("%s: %+v", artifact, plugin)
+				}
+			}
+
+			if diff := cmp.Diff(theSet, names); diff != "" {
+				t.Errorf("%s, %s (-want +got):\n%s", artifact, arch, diff)
+			}
+
+			if digests[arch] == nil {
+				digests[arch] = found
+			} else if diff := cmp.Diff(digests[arch], found); diff != "" {
+				t.Errorf("%s, %s has other digests (-first +this):\n%s", artifact, arch, diff)
+			}
+		}
+	}
+}
+
+// The layer's size is the reason this project can exist; the bound is the issue's.
+func TestTalosLayerIsSmall(t *testing.T) {
+	t.Parallel()
+
+	const most = 6_600_000
+
+	data, err := os.ReadFile(filepath.Join(distDir(t), "build.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var report builder.Report
+	if err := json.Unmarshal(data, &report); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, profile := range report.Profiles {
+		if profile.Format != "talos-extension" {
+			continue
+		}
+
+		for _, artifact := range profile.Artifacts {
+			for _, image := range artifact.Images {
+				if len(image.Layers) != 1 || image.Layers[0].Size > most {
+					t.Errorf("%s, %s: layers %+v, want one of at most %d bytes", profile.Name, image.Arch, image.Layers, most)
+				}
+			}
+		}
+	}
+}
+
+// Extracting the tarball at / must not change a directory of the host (containernetworking/plugins 1053).
+func TestTarballLeavesDirectoriesAlone(t *testing.T) {
+	t.Parallel()
+	buildertest.RequireRoot(t)
+
+	root := t.TempDir()
+	script := `
+set -eu
+cd "$1"
+mkdir -p real-opt usr/local/bin usr/local/share
+ln -s real-opt opt
+chown 0:50 usr/local usr/local/bin; chmod 2775 usr/local usr/local/bin
+stat -c '%n %F %a %u:%g' opt usr usr/local usr/local/bin usr/local/share > before
+tar -xpzf "$2"
+stat -c '%n %F %a %u:%g' opt usr usr/local usr/local/bin usr/local/share > after
+diff before after
+test "$(find -L opt/cni/bin -type f -perm 0755 -user 0 -group 0 | wc -l)" = 14
+test "$(stat -c '%a %u:%g' usr/local/bin/install-cni-plugins)" = "755 0:0"
+test "$(stat -c '%a %u:%g' usr/local/lib/systemd/system/cni-plugins.service)" = "644 0:0"
+opt/cni/bin/bridge 2>&1 </dev/null
+`
+
+	out := output(t, "sh", "-c", script, "sh", root, filepath.Join(distDir(t), "generic-linux-amd64.tar.gz"))
+	if out != "CNI bridge plugin v1.9.1\nCNI protocol versions supported: 0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0\n" {
+		t.Errorf("the extracted bridge says %q", out)
+	}
+
+	if listing := output(t, "tar", "-tvzf", filepath.Join(distDir(t), "generic-linux-amd64.tar.gz")); bytes.Contains([]byte(listing), []byte("\nd")) {
+		t.Errorf("the tarball has directory entries:\n%s", listing)
+	}
+}
