@@ -46,7 +46,7 @@ func (f Archive) Write(ctx context.Context, target *Target, out *Output) error {
 			}
 		}
 
-		layer, err := target.Packer.Layer(ctx, tree, target.Created, target.Compression())
+		layer, err := target.Layer(ctx, tree)
 		if err != nil {
 			return err
 		}

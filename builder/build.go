@@ -102,18 +102,31 @@ type plan struct {
 	targets []*Target
 	// selections holds the plugins of each target, in the same order.
 	selections [][]profiles.Plugin
-	programs   map[string]*programs
+	// sets are asked of the source one after the other, installers likewise.
+	sets       map[setKey]*pluginSet
+	installers map[string]*installerProgram
 }
 
-// programs are the binaries of one architecture. ready is closed when they are there.
-type programs struct {
-	ready chan struct{}
-	// selection is what any of the targets wants, so that the source is asked once.
+// setKey tells plugin sets apart. Targets share one where they can, so that everything of an
+// architecture is compiled in one go.
+type setKey struct {
+	arch      string
+	packaging profiles.Packaging
+	// names and shared matter to a merged program only, which holds what was selected and no more.
+	names, shared string
+}
+
+// pluginSet is a set of plugins for one architecture. ready is closed when it is there.
+type pluginSet struct {
+	ready     chan struct{}
 	selection []profiles.Plugin
 	set       *plugins.Set
-	installer *installer.Program
-	// needsInstaller is set when any target of the architecture does.
-	needsInstaller bool
+}
+
+// installerProgram is the installer for one architecture. ready is closed when it is there.
+type installerProgram struct {
+	ready   chan struct{}
+	program installer.Program
 }
 
 // newPlan checks everything that can be checked before work begins.
@@ -126,7 +139,7 @@ func newPlan(options Options) (*plan, error) {
 		return nil, err
 	}
 
-	p := &plan{options: options, programs: make(map[string]*programs)}
+	p := &plan{options: options, sets: make(map[setKey]*pluginSet), installers: make(map[string]*installerProgram)}
 
 	for i, profile := range options.Profiles {
 		sameName := func(other profiles.Profile) bool { return other.Name == profile.Name }
@@ -137,10 +150,6 @@ func newPlan(options Options) (*plan, error) {
 		format, ok := options.Formats[profile.Format]
 		if !ok {
 			return nil, fmt.Errorf("profile %s: format %s cannot be built by this program", profile.Name, profile.Format)
-		}
-
-		if profile.Packaging != profiles.Separate {
-			return nil, fmt.Errorf("profile %s: packaging %s cannot be built by this program: use %s", profile.Name, profile.Packaging, profiles.Separate)
 		}
 
 		selection, err := selectPlugins(options, profile)
@@ -164,17 +173,43 @@ func newPlan(options Options) (*plan, error) {
 		p.selections = append(p.selections, selection)
 
 		for _, arch := range architectures {
-			if p.programs[arch] == nil {
-				p.programs[arch] = &programs{ready: make(chan struct{})}
-			}
+			p.want(keyFor(target, selection, arch), selection)
 
-			wanted := p.programs[arch]
-			wanted.selection = union(wanted.selection, selection)
-			wanted.needsInstaller = wanted.needsInstaller || format.NeedsInstaller()
+			if format.NeedsInstaller() && p.installers[arch] == nil {
+				p.installers[arch] = &installerProgram{ready: make(chan struct{})}
+			}
 		}
 	}
 
 	return p, nil
+}
+
+// keyFor returns the set that a target takes its plugins from.
+func keyFor(target *Target, selection []profiles.Plugin, arch string) setKey {
+	key := setKey{arch: arch, packaging: target.Profile.Packaging}
+
+	if key.packaging == profiles.Multicall {
+		names := make([]string, len(selection))
+		for i, plugin := range selection {
+			names[i] = plugin.Name
+		}
+
+		key.names, key.shared = strings.Join(names, ","), target.Profile.SharedFile
+	}
+
+	return key
+}
+
+// want adds a selection to a set.
+func (p *plan) want(key setKey, selection []profiles.Plugin) {
+	if p.sets[key] == nil {
+		p.sets[key] = &pluginSet{ready: make(chan struct{})}
+	}
+
+	all := slices.Concat(p.sets[key].selection, selection)
+	slices.SortFunc(all, func(a, b profiles.Plugin) int { return strings.Compare(a.Name, b.Name) })
+
+	p.sets[key].selection = slices.Compact(all)
 }
 
 // selectPlugins applies the profile's and then the user's selection to the pin's plugin set.
@@ -210,92 +245,122 @@ func selectPlugins(options Options, profile profiles.Profile) ([]profiles.Plugin
 	return options.Pin.Select(with, without)
 }
 
-func union(a, b []profiles.Plugin) []profiles.Plugin {
-	all := slices.Concat(a, b)
-	slices.SortFunc(all, func(a, b profiles.Plugin) int { return strings.Compare(a.Name, b.Name) })
-
-	return slices.Compact(all)
-}
-
 // produce makes the programs of one architecture after the other: a compiler uses every core by
 // itself, and artifacts of the first architecture are packed meanwhile.
 func (p *plan) produce(ctx context.Context, work string) error {
-	var source installer.Source
+	keys := slices.SortedFunc(maps.Keys(p.sets), func(a, b setKey) int {
+		return cmp.Or(cmp.Compare(a.arch, b.arch), cmp.Compare(a.packaging, b.packaging), cmp.Compare(a.names, b.names), cmp.Compare(a.shared, b.shared))
+	})
 
-	for _, arch := range slices.Sorted(maps.Keys(p.programs)) {
-		wanted := p.programs[arch]
-		dir := filepath.Join(work, arch)
-
-		for _, sub := range []string{"plugins", "installer"} {
-			if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
-				return fmt.Errorf("making work directory: %w", err)
-			}
-		}
-
-		set, err := plugins.Collect(ctx, p.options.Source, p.options.Pin, arch, wanted.selection, filepath.Join(dir, "plugins"))
-		if err != nil {
+	for i, key := range keys {
+		if err := p.produceSet(ctx, key, filepath.Join(work, fmt.Sprintf("plugins-%d", i))); err != nil {
 			return err
 		}
 
-		if set.Manifest.Unpinned {
-			p.options.Log.Warn(fmt.Sprintf("the %s plugins are not tied to the sums of pin %s; build.json says so", arch, p.options.Pin.Version))
-		}
-
-		wanted.set = set
-
-		if wanted.needsInstaller {
-			if source == nil {
-				if source, err = p.options.Installer(); err != nil {
-					return err
-				}
-			}
-
-			p.options.Log.Info("installer for " + arch)
-
-			program, err := source.Provide(ctx, arch, filepath.Join(dir, "installer"))
-			if err != nil {
+		lastOfArch := i+1 == len(keys) || keys[i+1].arch != key.arch
+		if lastOfArch && p.installers[key.arch] != nil {
+			if err := p.produceInstaller(ctx, key.arch, filepath.Join(work, "installer-"+key.arch)); err != nil {
 				return err
 			}
-
-			wanted.installer = &program
 		}
-
-		close(wanted.ready)
 	}
 
 	return nil
 }
 
-// payload waits for the programs of an architecture and picks the target's.
-func (p *plan) payload(ctx context.Context, target *Target, selection []profiles.Plugin, arch string) (*Payload, error) {
-	programs := p.programs[arch]
-
-	select {
-	case <-programs.ready:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+func (p *plan) produceSet(ctx context.Context, key setKey, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making work directory: %w", err)
 	}
 
-	result := &Payload{Manifest: programs.set.Manifest, Files: make(map[string]rootfs.Content)}
+	wanted := p.sets[key]
+
+	var err error
+	if key.packaging == profiles.Multicall {
+		wanted.set, err = plugins.CollectMerged(ctx, p.options.Source, p.options.Pin, key.arch, wanted.selection, key.shared, dir)
+	} else {
+		wanted.set, err = plugins.Collect(ctx, p.options.Source, p.options.Pin, key.arch, wanted.selection, dir)
+	}
+
+	if err != nil {
+		return err
+	}
+
+	if wanted.set.Manifest.Unpinned {
+		p.options.Log.Warn(fmt.Sprintf("the %s plugins are not tied to the sums of pin %s; build.json says so", key.arch, p.options.Pin.Version))
+	}
+
+	close(wanted.ready)
+
+	return nil
+}
+
+func (p *plan) produceInstaller(ctx context.Context, arch, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making work directory: %w", err)
+	}
+
+	source, err := p.options.Installer()
+	if err != nil {
+		return err
+	}
+
+	p.options.Log.Info("installer for " + arch)
+
+	if p.installers[arch].program, err = source.Provide(ctx, arch, dir); err != nil {
+		return err
+	}
+
+	close(p.installers[arch].ready)
+
+	return nil
+}
+
+// wait waits for what another goroutine makes.
+func wait(ctx context.Context, ready <-chan struct{}) error {
+	select {
+	case <-ready:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// payload waits for the programs of an architecture and picks the target's.
+func (p *plan) payload(ctx context.Context, target *Target, selection []profiles.Plugin, arch string) (*Payload, error) {
+	source := p.sets[keyFor(target, selection, arch)]
+	if err := wait(ctx, source.ready); err != nil {
+		return nil, err
+	}
+
+	result := &Payload{Manifest: source.set.Manifest, Files: make(map[string]rootfs.Content)}
 	result.Manifest.Plugins = nil
 
 	for _, plugin := range selection {
-		entry, ok := programs.set.Manifest.Lookup(plugin.Name)
+		entry, ok := source.set.Manifest.Lookup(plugin.Name)
 		if !ok {
 			return nil, fmt.Errorf("plugin %s for %s is missing from source %s", plugin.Name, arch, p.options.Source.Kind())
 		}
 
-		file := programs.set.Files[entry.File]
+		file := source.set.Files[entry.File]
 		result.Manifest.Plugins = append(result.Manifest.Plugins, entry)
 		result.Files[entry.File] = rootfs.File(file.Path, file.Digest, file.Size)
 	}
 
-	format := p.options.Formats[target.Profile.Format]
-	if format.NeedsInstaller() {
-		result.Installer = programs.installer
+	if err := target.checkWindow(result); err != nil {
+		return nil, err
 	}
 
-	sbom, err := attest.SBOM(result.subject(target, format.SBOMName(target.Profile), programs.set.Binaries))
+	format := p.options.Formats[target.Profile.Format]
+	if format.NeedsInstaller() {
+		if err := wait(ctx, p.installers[arch].ready); err != nil {
+			return nil, err
+		}
+
+		result.Installer = &p.installers[arch].program
+	}
+
+	sbom, err := attest.SBOM(result.subject(target, format.SBOMName(target.Profile), source.set.Binaries))
 	if err != nil {
 		return nil, err
 	}
@@ -352,17 +417,18 @@ func (p *plan) report(outputs []*Output) *Report {
 		slices.SortFunc(profile.Artifacts, func(a, b Artifact) int { return cmp.Compare(a.Name, b.Name) })
 
 		for _, arch := range target.Architectures {
-			programs := p.programs[arch]
-			report.Unpinned = report.Unpinned || programs.set.Manifest.Unpinned
+			set := p.sets[keyFor(target, p.selections[i], arch)].set
+			report.Unpinned = report.Unpinned || set.Manifest.Unpinned
 			described := PayloadReport{Arch: arch}
 
 			for _, plugin := range p.selections[i] {
-				entry, _ := programs.set.Manifest.Lookup(plugin.Name)
+				entry, _ := set.Manifest.Lookup(plugin.Name)
 				described.Plugins = append(described.Plugins, entry)
 			}
 
 			if p.options.Formats[target.Profile.Format].NeedsInstaller() {
-				described.Installer = &ProgramReport{Digest: programs.installer.Digest, Size: programs.installer.Size}
+				program := p.installers[arch].program
+				described.Installer = &ProgramReport{Digest: program.Digest, Size: program.Size}
 			}
 
 			profile.Payloads = append(profile.Payloads, described)

@@ -47,6 +47,37 @@ func (t *Target) Compression() oci.Compression {
 	return oci.Compression(t.Profile.Compression)
 }
 
+// Layer packs a tree as the target's profile says.
+func (t *Target) Layer(ctx context.Context, tree *rootfs.Tree) (*oci.Layer, error) {
+	if t.Profile.Packaging == profiles.Multicall {
+		return t.Packer.Layer(ctx, tree, t.Created, t.Compression(), oci.WithWindow(mergedWindow))
+	}
+
+	return t.Packer.Layer(ctx, tree, t.Created, t.Compression())
+}
+
+// mergedWindow is how far back zstd looks in a layer of identical copies: past one whole copy, and no
+// further, since a decoder needs as much memory.
+const mergedWindow = 8 << 20
+
+// checkWindow refuses a merged program that is too large for the window: every copy would then be
+// stored in full.
+func (t *Target) checkWindow(p *Payload) error {
+	if t.Profile.Packaging != profiles.Multicall || t.Profile.SharedFile != "" || t.Compression() != oci.Zstd {
+		return nil
+	}
+
+	const headers = 4096 // between two copies lie a tar header and padding
+
+	for _, plugin := range p.Manifest.Plugins {
+		if plugin.Size+headers > mergedWindow {
+			return fmt.Errorf("the merged program has %d bytes, more than the compression window of %d: its copies would not be stored once", plugin.Size, mergedWindow)
+		}
+	}
+
+	return nil
+}
+
 // Annotations describe the target in OCI's terms.
 func (t *Target) Annotations(title string) map[string]string {
 	const prefix = "org.opencontainers.image."
@@ -89,11 +120,19 @@ func (p *Payload) Tree(profile profiles.Profile, prefix, sbomName string) (*root
 	tree := &rootfs.Tree{}
 	place := func(name string) string { return strings.TrimPrefix(path.Join(prefix, name), "/") }
 
+	placed := make(map[string]bool)
+
 	for _, plugin := range p.Manifest.Plugins {
 		content, ok := p.Files[plugin.File]
 		if !ok {
 			return nil, fmt.Errorf("plugin %s: file %s is missing from the payload", plugin.Name, plugin.File)
 		}
+
+		if placed[plugin.File] {
+			continue // several names share it
+		}
+
+		placed[plugin.File] = true
 
 		if err := tree.Add(place(path.Join(profile.PluginDir, plugin.File)), 0o755, content); err != nil {
 			return nil, err

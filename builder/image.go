@@ -41,7 +41,7 @@ func (f Image) Write(ctx context.Context, target *Target, out *Output) error {
 			return nil, oci.ImageConfig{}, err
 		}
 
-		layer, err := target.Packer.Layer(ctx, tree, target.Created, target.Compression())
+		layer, err := target.Layer(ctx, tree)
 
 		return layer, oci.ImageConfig{
 			Arch: arch, Created: target.Created, Annotations: annotations,

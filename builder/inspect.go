@@ -359,20 +359,23 @@ func (s *scan) find(listed payload.Plugin) (foundProgram, bool) {
 	return candidate, ok
 }
 
-// unlisted returns the programs that say themselves that they are reference plugins.
+// unlisted returns the programs that say themselves that they are reference plugins, one or several.
 func (s *scan) unlisted(arch string) []FoundPlugin {
-	const upstream = "github.com/containernetworking/plugins/"
+	const (
+		upstream = "github.com/containernetworking/plugins"
+		merged   = "cni-plugins"
+	)
 
 	var found []FoundPlugin
 
 	for name, program := range s.programs {
 		info := program.binary.BuildInfo
-		if info == nil || !strings.HasPrefix(info.Path, upstream) {
+		if info == nil || !strings.HasPrefix(info.Path, upstream+"/") && info.Path != merged {
 			continue
 		}
 
 		plugin := FoundPlugin{
-			Name: path.Base(name), Version: cmp.Or(info.Main.Version, "unknown"), Source: "unknown",
+			Name: path.Base(name), Version: cmp.Or(program.binary.LinkedModule(upstream).Version, "unknown"), Source: "unknown",
 			Digest: program.digest, Size: program.size, Arch: program.binary.Arch, State: StateUnverified,
 		}
 

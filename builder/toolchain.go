@@ -20,8 +20,9 @@ type Toolchain struct {
 }
 
 var (
-	_ plugins.Compiler   = (*Toolchain)(nil)
-	_ installer.Compiler = (*Toolchain)(nil)
+	_ plugins.Compiler      = (*Toolchain)(nil)
+	_ plugins.MergeCompiler = (*Toolchain)(nil)
+	_ installer.Compiler    = (*Toolchain)(nil)
 )
 
 // NewToolchain returns the toolchain of an environment given as KEY=value pairs.
@@ -54,9 +55,23 @@ func (t *Toolchain) CompileModule(ctx context.Context, pin profiles.Pin, arch, l
 		return err
 	}
 
-	module := gotool.Module{Path: pin.Module.Path, Version: pin.Version, Sum: pin.Module.Sum, GoModSum: pin.Module.GoModSum}
+	return tool.BuildModule(ctx, pinnedModule(pin), arch, ldflags, out, packages)
+}
 
-	return tool.BuildModule(ctx, module, arch, ldflags, out, packages)
+// CompileMerged builds one program from generated files and the pinned module.
+func (t *Toolchain) CompileMerged(ctx context.Context, pin profiles.Pin, arch, ldflags, out string,
+	generate func(moduleDir, name string) (map[string][]byte, error),
+) error {
+	tool, err := t.get()
+	if err != nil {
+		return err
+	}
+
+	return tool.BuildGenerated(ctx, pinnedModule(pin), arch, ldflags, out, generate)
+}
+
+func pinnedModule(pin profiles.Pin) gotool.Module {
+	return gotool.Module{Path: pin.Module.Path, Version: pin.Version, Sum: pin.Module.Sum, GoModSum: pin.Module.GoModSum}
 }
 
 // CompileDir builds programs of the module in a directory.

@@ -62,7 +62,7 @@ func (f Format) Write(ctx context.Context, target *builder.Target, out *builder.
 			return nil, config, err
 		}
 
-		layer, err := target.Packer.Layer(ctx, tree, target.Created, target.Compression())
+		layer, err := target.Layer(ctx, tree)
 
 		return layer, config, err
 	})

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/mod/module"
 )
 
 // DefaultPin is the version of the pin that is used unless another one is asked for.
@@ -193,6 +195,9 @@ func (p Pin) validate() error {
 		return fmt.Errorf("revision %d: packaging revisions start at 1", p.Revision)
 	case p.Module.Path == "":
 		return errors.New("module.path is missing")
+	// It becomes an argument of the go command and a line of a go.sum.
+	case module.CheckPath(p.Module.Path) != nil:
+		return fmt.Errorf("module.path %q is not a Go module path", p.Module.Path)
 	case !sumPattern.MatchString(p.Module.Sum):
 		return fmt.Errorf("module.sum %q is not an h1: sum as go.sum has it", p.Module.Sum)
 	case !sumPattern.MatchString(p.Module.GoModSum):
@@ -205,7 +210,8 @@ func (p Pin) validate() error {
 		return errors.New("plugins is empty: a pin carries at least one")
 	}
 
-	for arch, sum := range p.Release.SHA256 {
+	for _, arch := range sortedKeys(p.Release.SHA256) {
+		sum := p.Release.SHA256[arch]
 		if !slices.Contains(Architectures(), arch) {
 			return fmt.Errorf("release.sha256: unsupported architecture %q: use %s", arch, strings.Join(Architectures(), ", "))
 		}

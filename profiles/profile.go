@@ -30,6 +30,9 @@ type Profile struct {
 	PluginDir string `yaml:"pluginDir" json:"pluginDir"`
 	// Manifest is where the payload manifest goes; by default beside the plugins.
 	Manifest string `yaml:"manifest" json:"manifest,omitempty"`
+	// SharedFile is the file under which all plugins lie as one, when they are one program, instead
+	// of a copy for each name; images only, since there the installer makes the copies.
+	SharedFile string `yaml:"sharedFile" json:"sharedFile,omitempty"`
 	// LicenseDir and SBOMDir take the licence text and the SBOM.
 	LicenseDir string `yaml:"licenseDir" json:"licenseDir"`
 	SBOMDir    string `yaml:"sbomDir" json:"sbomDir"`
@@ -209,7 +212,8 @@ func (p Profile) validate() error {
 		}
 	}
 
-	for labelled, label := range p.SELinux {
+	for _, labelled := range sortedKeys(p.SELinux) {
+		label := p.SELinux[labelled]
 		if !cleanAbsolute(labelled) {
 			return fmt.Errorf("selinux: %q is not a clean absolute path", labelled)
 		}
@@ -319,6 +323,7 @@ func (p Profile) validateFormat() error {
 		{"installer", p.Installer != "", []Format{FormatArchive, FormatImage}, true},
 		{"unit", p.Unit != "", []Format{FormatArchive}, false},
 		{"image", p.Image != "", []Format{FormatImage}, true},
+		{"sharedFile", p.SharedFile != "", []Format{FormatImage}, false},
 	}
 
 	for _, rule := range rules {
@@ -336,6 +341,10 @@ func (p Profile) validateFormat() error {
 		return fmt.Errorf("unit %q does not end in .service", p.Unit)
 	}
 
+	if p.SharedFile != "" && !namePattern.MatchString(p.SharedFile) {
+		return fmt.Errorf("sharedFile %q: use lower-case letters, digits and dashes", p.SharedFile)
+	}
+
 	if p.Image != "" && !imagePattern.MatchString(p.Image) {
 		return fmt.Errorf("image %q is not REGISTRY/REPOSITORY without tag or digest", p.Image)
 	}
@@ -349,6 +358,11 @@ func (p Profile) validateFormat() error {
 		return fmt.Errorf("extension.name %q: use lower-case letters, digits and dashes (it becomes a node label)", p.Extension.Name)
 	case p.Extension.Author == "":
 		return errors.New("extension.author is missing")
+	}
+
+	// Before a space the library passes over what is no operator: "~ v1.13.0" would mean v1.13.0 alone.
+	if strings.ContainsAny(p.Extension.Talos, "~^") {
+		return fmt.Errorf(`extension.talos %q is not a version range like ">= v1.13.0": Talos knows neither ~ nor ^`, p.Extension.Talos)
 	}
 
 	// Talos drops the v of each version and leaves the rest to the same library.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -28,7 +29,8 @@ func decodeStrict(file string, data []byte, v any) error {
 		return fmt.Errorf("%s: %s", file, strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 
-	if len(root.Content) == 0 {
+	// A document of nothing but "---" or "null" holds as little as an empty file.
+	if len(root.Content) == 0 || root.Content[0].ShortTag() == "!!null" {
 		return fmt.Errorf("%s: the file is empty", file)
 	}
 
@@ -36,11 +38,15 @@ func decodeStrict(file string, data []byte, v any) error {
 		return fmt.Errorf("%s: line %d: key %q has no value: give it one or remove the line", file, key.Line, key.Value)
 	}
 
+	if err := checkTypes("", root.Content[0], reflect.TypeOf(v)); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)
 
 	if err := decoder.Decode(v); err != nil {
-		return fmt.Errorf("%s: %s", file, explain(err, &root))
+		return fmt.Errorf("%s: %s", file, explain(err))
 	}
 
 	// yaml.v3 stops silently after the first document.
@@ -71,15 +77,125 @@ func nullKey(node *yaml.Node) *yaml.Node {
 	return nil
 }
 
+// checkTypes reports the first value whose YAML type is not the one its key has in Go. yaml.v3 by
+// itself takes a number or a truth value for text, and cuts the fraction off a number.
+func checkTypes(key string, node *yaml.Node, want reflect.Type) error {
+	for want.Kind() == reflect.Pointer {
+		want = want.Elem()
+	}
+
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+
+	var expected string
+
+	switch want.Kind() {
+	case reflect.Struct, reflect.Map:
+		if node.Kind == yaml.MappingNode {
+			return checkMapping(node, want)
+		}
+
+		expected = "a mapping"
+	case reflect.Slice:
+		if node.Kind == yaml.SequenceNode {
+			for _, item := range node.Content {
+				if err := checkTypes(key, item, want.Elem()); err != nil {
+					return err
+				}
+			}
+
+			return nil
+		}
+
+		expected = "a list"
+	case reflect.Int:
+		if node.ShortTag() == "!!int" && node.Decode(new(int)) == nil {
+			return nil
+		}
+
+		expected = "a whole number"
+	default:
+		switch node.ShortTag() {
+		case "!!str":
+			return nil
+		case "!!int", "!!float", "!!bool", "!!timestamp":
+			return fmt.Errorf("line %d: key %q must be text: put %s into quotes", node.Line, key, node.Value)
+		}
+
+		expected = "text"
+	}
+
+	if key == "" {
+		return fmt.Errorf("line %d: the file must be %s, not %s", node.Line, expected, kindOf(node))
+	}
+
+	return fmt.Errorf("line %d: key %q must be %s, not %s", node.Line, key, expected, kindOf(node))
+}
+
+// checkMapping checks the values of the keys that a struct or map knows; the decoder reports the others.
+func checkMapping(node *yaml.Node, want reflect.Type) error {
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key := node.Content[i].Value
+
+		// A merge would set keys without naming them.
+		if node.Content[i].ShortTag() == "!!merge" {
+			return fmt.Errorf("line %d: key %q merges another mapping: write its keys out", node.Content[i].Line, key)
+		}
+
+		value, known := fieldType(want, key)
+		if !known {
+			continue
+		}
+
+		if err := checkTypes(key, node.Content[i+1], value); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// fieldType returns the type that yaml.v3 decodes the value of a key into.
+func fieldType(structure reflect.Type, key string) (reflect.Type, bool) {
+	if structure.Kind() == reflect.Map {
+		return structure.Elem(), true
+	}
+
+	for i := range structure.NumField() {
+		field := structure.Field(i)
+
+		switch field.Tag.Get("yaml") {
+		case key:
+			return field.Type, true
+		case ",inline":
+			if inner, ok := fieldType(field.Type, key); ok {
+				return inner, true
+			}
+		}
+	}
+
+	return nil, false
+}
+
+func kindOf(node *yaml.Node) string {
+	switch node.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	default:
+		return strconv.Quote(node.Value)
+	}
+}
+
 var (
-	unknownField  = regexp.MustCompile(`^line (\d+): field (.+) not found in type .*$`)
-	duplicateKey  = regexp.MustCompile(`^line (\d+): mapping key "?(.+?)"? already defined at line (\d+)$`)
-	wrongType     = regexp.MustCompile("^line (\\d+): cannot unmarshal !!(\\w+)(?: `(.*)`)? into (.+)$")
-	yamlTypeNames = map[string]string{"str": "text", "int": "a number", "float": "a number", "bool": "true or false", "seq": "a list", "map": "a mapping"}
+	unknownField = regexp.MustCompile(`^line (\d+): field (.+) not found in type .*$`)
+	duplicateKey = regexp.MustCompile(`^line (\d+): mapping key "?(.+?)"? already defined at line (\d+)$`)
 )
 
 // explain turns the first of yaml.v3's messages, which speak of Go types, into one that speaks of keys.
-func explain(err error, root *yaml.Node) string {
+func explain(err error) string {
 	var typeError *yaml.TypeError
 	if !errors.As(err, &typeError) || len(typeError.Errors) == 0 {
 		return strings.TrimPrefix(err.Error(), "yaml: ")
@@ -95,28 +211,5 @@ func explain(err error, root *yaml.Node) string {
 		return fmt.Sprintf("line %s: key %q is already set in line %s", m[1], m[2], m[3])
 	}
 
-	if m := wrongType.FindStringSubmatch(message); m != nil {
-		line, _ := strconv.Atoi(m[1])
-
-		return fmt.Sprintf("line %d: key %q cannot be %s", line, keyAt(root, line), yamlTypeNames[m[2]])
-	}
-
 	return message
-}
-
-// keyAt returns the innermost key whose value starts in the line.
-func keyAt(node *yaml.Node, line int) string {
-	var key string
-
-	for i, child := range node.Content {
-		if node.Kind == yaml.MappingNode && i%2 == 1 && (child.Line == line || node.Content[i-1].Line == line) {
-			key = node.Content[i-1].Value
-		}
-
-		if inner := keyAt(child, line); inner != "" {
-			key = inner
-		}
-	}
-
-	return key
 }

@@ -162,7 +162,8 @@ func (b *sbom) addProgram(root common.ElementID, p program) error {
 	}
 
 	modules := []debug.Module{{Path: "stdlib", Version: info.GoVersion}}
-	if info.Main.Path != "" {
+	// A main module without a version is whoever built the program, not something it depends on.
+	if info.Main.Sum != "" {
 		modules = append(modules, info.Main)
 	}
 

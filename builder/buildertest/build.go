@@ -69,7 +69,7 @@ func Options(t testing.TB, formats map[profiles.Format]builder.Format) builder.O
 
 	return builder.Options{
 		Pin:       pin,
-		Source:    &plugins.ModuleSource{Compiler: toolchain, Cache: files, Log: log},
+		Source:    &plugins.ModuleSource{Compiler: toolchain, Merge: toolchain, Cache: files, Log: log},
 		Installer: func() (installer.Source, error) { return installer.Find(workDir, nil, toolchain) },
 		Formats:   formats,
 		Packer:    oci.NewPacker(files, 2),

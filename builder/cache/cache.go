@@ -60,7 +60,8 @@ func (c *Cache) File(ctx context.Context, kind, key string, fill func(ctx contex
 	id := hex.EncodeToString(sum[:])
 	dir := filepath.Join(c.dir, kind)
 
-	if entry, ok := lookup(dir, id); ok {
+	entry, damaged, ok := lookup(dir, id)
+	if ok {
 		return entry, nil
 	}
 
@@ -85,7 +86,7 @@ func (c *Cache) File(ctx context.Context, kind, key string, fill func(ctx contex
 		return Entry{}, fmt.Errorf("cache note %q is too long or has other characters than letters, digits, dots and dashes", note)
 	}
 
-	entry, err := digest(temporary.Name())
+	entry, err = digest(temporary.Name())
 	if err != nil {
 		return Entry{}, err
 	}
@@ -95,6 +96,12 @@ func (c *Cache) File(ctx context.Context, kind, key string, fill func(ctx contex
 
 	if err := os.Rename(temporary.Name(), entry.Path); err != nil {
 		return Entry{}, fmt.Errorf("writing to cache: %w", err)
+	}
+
+	for _, name := range damaged {
+		if name != entry.Path {
+			_ = os.Remove(name) // never served, and prune takes what cannot go now
+		}
 	}
 
 	return entry, c.prune(entry.Path)
@@ -118,32 +125,39 @@ func (c *Cache) Clean() (int64, error) {
 
 const temporaryPrefix = ".partial-"
 
-// lookup finds the entry of an id whose content still has the digest in its name.
-func lookup(dir, id string) (Entry, bool) {
-	matches, err := filepath.Glob(filepath.Join(dir, id+"_*"))
+// lookup finds the entry of an id whose content still has the digest in its name, and those whose
+// content has not. It removes nothing: another process may be repairing the same entry, under the same name.
+func lookup(dir, id string) (entry Entry, damaged []string, ok bool) {
+	// Not a glob: the directory's name may hold what globs read as patterns.
+	files, err := os.ReadDir(dir)
 	if err != nil {
-		return Entry{}, false
+		return Entry{}, nil, false
 	}
 
-	for _, match := range matches {
-		parts := strings.SplitN(filepath.Base(match), "_", 3)
+	for _, file := range files {
+		parts := strings.SplitN(file.Name(), "_", 3)
+		if parts[0] != id {
+			continue
+		}
 
-		entry, err := digest(match)
+		name := filepath.Join(dir, file.Name())
+
+		entry, err := digest(name)
 		if err != nil || len(parts) != 3 || entry.Digest != parts[1] {
-			os.Remove(match)
+			damaged = append(damaged, name)
 
 			continue
 		}
 
 		now := time.Now()
-		_ = os.Chtimes(match, now, now) // prune goes by it; a read-only cache still serves
+		_ = os.Chtimes(name, now, now) // prune goes by it; a read-only cache still serves
 
-		entry.Path, entry.Note = match, parts[2]
+		entry.Note = parts[2]
 
-		return entry, true
+		return entry, nil, true
 	}
 
-	return Entry{}, false
+	return Entry{}, damaged, false
 }
 
 type cachedFile struct {

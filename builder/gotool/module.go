@@ -3,7 +3,9 @@ package gotool
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -22,13 +24,58 @@ type Module struct {
 }
 
 // scratchModule is the name of the small main module that stands in for the one being built.
-const scratchModule = "cnibake-scratch"
+const scratchModule = "cni-plugins"
 
 // BuildModule compiles main packages of a module, named by import path, exactly as its authors
 // require: with the versions and sums of the module's own go.mod and go.sum and its own go line.
 // Programs then carry the module's path, version and sum in their build info. Nothing is fetched
 // that the module cache already holds. The rest is as in BuildDir.
 func (t *Toolchain) BuildModule(ctx context.Context, module Module, arch, ldflags, out string, packages []string) error {
+	return t.inScratch(ctx, module, func(scratch, _ string) error {
+		return t.BuildDir(ctx, scratch, arch, ldflags, out, packages)
+	})
+}
+
+// BuildGenerated compiles a generated main package against a module and its dependencies, as
+// BuildModule would, into the file out. generate gets the directory of the module's sources and the name of the
+// main module, and returns the files of that module by slash-separated path.
+func (t *Toolchain) BuildGenerated(ctx context.Context, module Module, arch, ldflags, out string,
+	generate func(moduleDir, name string) (map[string][]byte, error),
+) error {
+	return t.inScratch(ctx, module, func(scratch, moduleDir string) error {
+		files, err := generate(moduleDir, scratchModule)
+		if err != nil {
+			return err
+		}
+
+		for name, data := range files {
+			target := filepath.Join(scratch, filepath.FromSlash(name))
+
+			if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+				return err
+			}
+
+			if err := os.WriteFile(target, data, 0o644); err != nil {
+				return err
+			}
+		}
+
+		programs := filepath.Join(scratch, "out")
+		if err := os.Mkdir(programs, 0o755); err != nil {
+			return err
+		}
+
+		if err := t.BuildDir(ctx, scratch, arch, ldflags, programs, []string{"."}); err != nil {
+			return err
+		}
+
+		return moveFile(filepath.Join(programs, scratchModule), out)
+	})
+}
+
+// inScratch runs do with a main module that stands in for the given one, and the directory of the
+// module's sources.
+func (t *Toolchain) inScratch(ctx context.Context, module Module, do func(scratch, moduleDir string) error) error {
 	scratch, err := os.MkdirTemp("", "cnibake-module-")
 	if err != nil {
 		return err
@@ -44,7 +91,29 @@ func (t *Toolchain) BuildModule(ctx context.Context, module Module, arch, ldflag
 		return fmt.Errorf("preparing to build %s: %w", module.Path, err)
 	}
 
-	return t.BuildDir(ctx, scratch, arch, ldflags, out, packages)
+	return do(scratch, dir)
+}
+
+// moveFile moves a file, also to another file system.
+func moveFile(from, to string) error {
+	if os.Rename(from, to) == nil {
+		return nil
+	}
+
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o755)
+	if err != nil {
+		return err
+	}
+
+	_, err = io.Copy(out, in)
+
+	return errors.Join(err, out.Close())
 }
 
 // download brings a module into the module cache, held to its sums, and returns it with both sums
@@ -61,7 +130,7 @@ func (t *Toolchain) download(ctx context.Context, scratch string, module Module)
 		return Module{}, "", err
 	}
 
-	out, err := output(t.run(ctx, scratch, "mod", "download", "-json", module.Path+"@"+module.Version))
+	out, err := output(ctx, t.run(ctx, scratch, "mod", "download", "-json", module.Path+"@"+module.Version))
 	if err != nil {
 		return Module{}, "", fmt.Errorf("downloading %s %s: %w", module.Path, module.Version, err)
 	}

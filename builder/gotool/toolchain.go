@@ -68,12 +68,17 @@ func Find(ctx context.Context, environ []string) (*Toolchain, error) {
 	}
 
 	cmd := exec.CommandContext(ctx, command, append([]string{"env", "-json", "GOVERSION"}, userSettings...)...)
-	// GOTOOLCHAIN=local: the toolchain that is asked must be the one that builds. GOFLAGS could
-	// make even `go env` fail.
-	cmd.Env = append(slices.Clone(environ), "GOTOOLCHAIN=local", "GOFLAGS=", "GO111MODULE=on", "GOWORK=off")
+	// GOTOOLCHAIN=local: the toolchain that is asked must be the one that builds. The others could
+	// make even `go env` fail; an empty one would not override what `go env -w` wrote.
+	cmd.Env = append(slices.Clone(environ), "GOTOOLCHAIN=local", "GOROOT=", "GOFLAGS=", "GO111MODULE=on", "GOWORK=off",
+		"GOEXPERIMENT=none", "GOFIPS140=off")
 	cmd.Dir = os.TempDir()
 
-	out, err := output(cmd)
+	out, err := output(ctx, cmd)
+	if ctx.Err() != nil {
+		return nil, err
+	}
+
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoToolchain, err)
 	}
@@ -123,7 +128,7 @@ func (t *Toolchain) BuildDir(ctx context.Context, dir, arch, ldflags, out string
 	cmd := t.run(ctx, dir, append(args, packages...)...)
 	cmd.Env = append(cmd.Env, "GOARCH="+arch)
 
-	if _, err := output(cmd); err != nil {
+	if _, err := output(ctx, cmd); err != nil {
 		return fmt.Errorf("compiling for %s: %w", arch, err)
 	}
 
@@ -143,29 +148,52 @@ func (t *Toolchain) run(ctx context.Context, dir string, args ...string) *exec.C
 	return cmd
 }
 
-// output runs a command and returns what it printed; the error carries the end of its stderr.
-func output(cmd *exec.Cmd) ([]byte, error) {
+// output runs a command and returns what it printed; the error carries what it complained about.
+func output(ctx context.Context, cmd *exec.Cmd) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
 
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 
-	if err := cmd.Run(); err != nil {
-		const keep = 4096 // the end of a compiler's output is where it says why
+	err := cmd.Run()
 
-		message := strings.TrimSpace(stderr.String())
-		if len(message) > keep {
-			message = "..." + message[len(message)-keep:]
-		}
+	// Killed is not why it failed.
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 
-		// `go mod download -json` reports on stdout instead.
-		if message == "" {
-			message = strings.TrimSpace(stdout.String())
-		}
-
-		return nil, fmt.Errorf("go %s: %w: %s", cmd.Args[1], err, message)
+	if err != nil {
+		return nil, fmt.Errorf("go %s: %w: %s", cmd.Args[1], err, complaint(stdout.Bytes(), stderr.String()))
 	}
 
 	return stdout.Bytes(), nil
+}
+
+// complaint makes one line of what the go command printed when it failed.
+func complaint(stdout []byte, stderr string) string {
+	// `go mod download -json` reports on stdout instead.
+	if strings.TrimSpace(stderr) == "" {
+		var answer struct{ Error string }
+		if json.Unmarshal(stdout, &answer) == nil {
+			stderr = answer.Error
+		}
+	}
+
+	// After an empty line follow explanations for people who edit a go.sum themselves.
+	message, _, _ := strings.Cut(strings.TrimSpace(stderr), "\n\n")
+
+	var lines []string
+	for line := range strings.Lines(message) {
+		lines = append(lines, strings.Join(strings.Fields(line), " "))
+	}
+
+	message = strings.Join(lines, "; ")
+
+	const keep = 4096 // the end of a compiler's output is where it says why
+	if len(message) > keep {
+		message = "..." + message[len(message)-keep:]
+	}
+
+	return message
 }
 
 // lookPath finds a program in the PATH of the given environment, which may not be this process's.

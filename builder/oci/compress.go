@@ -21,7 +21,7 @@ const (
 	None Compression = "none"
 )
 
-// zstdWindow is how far back a match may lie. Separately linked plugins share most of their code,
+// zstdWindow is how far back a match may lie unless said otherwise. Separately linked plugins share most of their code,
 // at distances of a few megabytes; 32 MiB spans several of them, and every zstd decoder in use
 // accepts it (the usual limit is 128 MiB).
 const zstdWindow = 32 << 20
@@ -30,10 +30,10 @@ const zstdWindow = 32 << 20
 const gzipLevel = 8
 
 // parameters names what the compressed bytes depend on besides the content and the library's version.
-func (c Compression) parameters() string {
+func (c Compression) parameters(window int) string {
 	switch c {
 	case Zstd:
-		return fmt.Sprintf("zstd best window=%d", zstdWindow)
+		return fmt.Sprintf("zstd best window=%d", window)
 	case Gzip:
 		return fmt.Sprintf("gzip %d", gzipLevel)
 	default:
@@ -55,10 +55,10 @@ func (c Compression) mediaType() (types.MediaType, error) {
 }
 
 // newWriter compresses into w, with the same output for the same input on every machine.
-func (c Compression) newWriter(w io.Writer) (io.WriteCloser, error) {
+func (c Compression) newWriter(w io.Writer, window int) (io.WriteCloser, error) {
 	switch c {
 	case Zstd:
-		return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(zstdWindow),
+		return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(window),
 			zstd.WithEncoderConcurrency(1))
 	case Gzip:
 		return gzip.NewWriterLevel(w, gzipLevel)

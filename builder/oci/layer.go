@@ -46,14 +46,33 @@ type Layer struct {
 
 var _ v1.Layer = (*Layer)(nil)
 
-// Layer returns the tree as a layer. The bytes depend on the tree, the time and the compression only.
-func (p *Packer) Layer(ctx context.Context, tree *rootfs.Tree, modified time.Time, compression Compression) (*Layer, error) {
+// LayerOption changes how a layer is packed.
+type LayerOption func(*layerOptions)
+
+type layerOptions struct {
+	window int
+}
+
+// WithWindow sets how many bytes back zstd looks for matches; a decoder needs about as much memory.
+// It must be a power of two.
+func WithWindow(bytes int) LayerOption {
+	return func(o *layerOptions) { o.window = bytes }
+}
+
+// Layer returns the tree as a layer. The bytes depend on the tree, the time, the compression and the
+// options only.
+func (p *Packer) Layer(ctx context.Context, tree *rootfs.Tree, modified time.Time, compression Compression, options ...LayerOption) (*Layer, error) {
+	chosen := layerOptions{window: zstdWindow}
+	for _, option := range options {
+		option(&chosen)
+	}
+
 	mediaType, err := compression.mediaType()
 	if err != nil {
 		return nil, err
 	}
 
-	key := strings.Join([]string{"layer", tree.Fingerprint(modified), compression.parameters(), libraryVersion()}, "\n")
+	key := strings.Join([]string{"layer", tree.Fingerprint(modified), compression.parameters(chosen.window), libraryVersion()}, "\n")
 
 	path, digest, diffID, size, err := p.cache.LayerFile(ctx, key, func(ctx context.Context, target string) (string, error) {
 		select {
@@ -63,7 +82,7 @@ func (p *Packer) Layer(ctx context.Context, tree *rootfs.Tree, modified time.Tim
 			return "", ctx.Err()
 		}
 
-		return writeCompressed(ctx, target, tree, modified, compression)
+		return writeCompressed(ctx, target, tree, modified, compression, chosen)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("packing layer: %w", err)
@@ -79,14 +98,14 @@ func (p *Packer) Layer(ctx context.Context, tree *rootfs.Tree, modified time.Tim
 }
 
 // writeCompressed writes the tree's compressed tar and returns the uncompressed tar's sum.
-func writeCompressed(ctx context.Context, target string, tree *rootfs.Tree, modified time.Time, compression Compression) (string, error) {
+func writeCompressed(ctx context.Context, target string, tree *rootfs.Tree, modified time.Time, compression Compression, options layerOptions) (string, error) {
 	file, err := os.OpenFile(target, os.O_WRONLY|os.O_TRUNC, 0o644)
 	if err != nil {
 		return "", err
 	}
 	defer file.Close()
 
-	compressor, err := compression.newWriter(file)
+	compressor, err := compression.newWriter(file, options.window)
 	if err != nil {
 		return "", err
 	}

@@ -1,6 +1,7 @@
 package payload
 
 import (
+	"bytes"
 	"debug/buildinfo"
 	"debug/elf"
 	"errors"
@@ -31,6 +32,8 @@ type Binary struct {
 	Arch string
 	// Interpreter is the dynamic loader the program asks for; empty when it is static.
 	Interpreter string
+	// Libraries are the shared libraries the file needs.
+	Libraries []string
 	// BuildInfo is what the Go linker recorded; nil when the program is not Go's or was stripped of it.
 	BuildInfo *debug.BuildInfo
 }
@@ -54,27 +57,41 @@ func Inspect(r io.ReaderAt) (Binary, error) {
 		}
 	}
 
-	for _, segment := range file.Progs {
-		if segment.Type == elf.PT_INTERP {
-			// The kernel refuses loader paths longer than PATH_MAX.
-			name, err := io.ReadAll(io.LimitReader(segment.Open(), 4096))
-			if err != nil {
-				return Binary{}, fmt.Errorf("reading the ELF interpreter: %w", err)
-			}
-
-			for len(name) > 0 && name[len(name)-1] == 0 {
-				name = name[:len(name)-1]
-			}
-
-			b.Interpreter = string(name)
-		}
+	if b.Interpreter, err = interpreter(file); err != nil {
+		return Binary{}, err
 	}
+
+	// A file whose list cannot be read has none that a loader could use.
+	b.Libraries, _ = file.ImportedLibraries()
 
 	if info, err := buildinfo.Read(r); err == nil {
 		b.BuildInfo = info
 	}
 
 	return b, nil
+}
+
+// interpreter returns the dynamic loader that the kernel would start: the first that is named.
+func interpreter(file *elf.File) (string, error) {
+	for _, segment := range file.Progs {
+		if segment.Type != elf.PT_INTERP {
+			continue
+		}
+
+		// The kernel refuses loader paths longer than PATH_MAX.
+		name, err := io.ReadAll(io.LimitReader(segment.Open(), 4096))
+		if err != nil {
+			return "", fmt.Errorf("reading the ELF interpreter: %w", err)
+		}
+
+		if name = bytes.TrimRight(name, "\x00"); len(name) == 0 {
+			return "", errors.New("ELF interpreter is empty")
+		}
+
+		return string(name), nil
+	}
+
+	return "", nil
 }
 
 // InspectFile is Inspect for a file name.
@@ -89,7 +106,8 @@ func InspectFile(name string) (Binary, error) {
 }
 
 // Check reports why a program cannot run as a plugin on a node of the architecture: the wrong
-// machine, or a dynamic loader that the node may not have (the kernel then says "no such file").
+// machine, a library rather than a program, or a dynamic loader that the node may not have (the kernel
+// then says "no such file").
 func (b Binary) Check(arch string) error {
 	if b.Arch != arch {
 		return fmt.Errorf("is a program for %s, not for %s", b.Arch, arch)
@@ -97,6 +115,10 @@ func (b Binary) Check(arch string) error {
 
 	if b.Interpreter != "" {
 		return fmt.Errorf("is dynamically linked (needs %s), which a node may not have", b.Interpreter)
+	}
+
+	if len(b.Libraries) > 0 {
+		return fmt.Errorf("is a shared library (needs %s), not a program", b.Libraries[0])
 	}
 
 	return nil
@@ -110,6 +132,26 @@ func (b Binary) Module() debug.Module {
 	}
 
 	return b.BuildInfo.Main
+}
+
+// LinkedModule returns the Go module of that path that the program was linked from, be it the main
+// package's or a dependency; the zero Module when it is neither.
+func (b Binary) LinkedModule(path string) debug.Module {
+	if b.BuildInfo == nil {
+		return debug.Module{}
+	}
+
+	if b.BuildInfo.Main.Path == path {
+		return b.BuildInfo.Main
+	}
+
+	for _, dep := range b.BuildInfo.Deps {
+		if dep.Path == path {
+			return *dep
+		}
+	}
+
+	return debug.Module{}
 }
 
 // Setting returns a build setting, such as GOAMD64 or -trimpath; empty when it was not recorded.

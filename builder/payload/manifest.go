@@ -207,7 +207,12 @@ func (m Manifest) validate() error {
 		return fmt.Errorf("manifest has unsupported architecture %q", m.Arch)
 	}
 
+	files := make(map[string]Plugin)
+
 	for i, p := range m.Plugins {
+		shared, ok := files[p.File]
+		files[p.File] = p
+
 		switch {
 		case !ValidName(p.Name):
 			return fmt.Errorf("manifest: %q is not a plugin name", p.Name)
@@ -219,6 +224,8 @@ func (m Manifest) validate() error {
 			return fmt.Errorf("manifest: %s: size %d is not between 1 and %d", p.Name, p.Size, int64(MaxPluginSize))
 		case i > 0 && strings.Compare(m.Plugins[i-1].Name, p.Name) >= 0:
 			return fmt.Errorf("manifest: %s: plugins are not sorted or a name is listed twice", p.Name)
+		case ok && (shared.Digest != p.Digest || shared.Size != p.Size):
+			return fmt.Errorf("manifest: %s: file %s has another digest or size than for %s", p.Name, p.File, shared.Name)
 		}
 	}
 

@@ -23,7 +23,7 @@ const probeAttempts = 10
 // loader) and where the answer is not a CNI plugin's. The plugin gets no other environment, and an
 // empty configuration on its standard input.
 func Probe(ctx context.Context, name string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, fmt.Errorf("no answer within %s", probeTimeout))
 	defer cancel()
 
 	var (
@@ -44,8 +44,13 @@ func Probe(ctx context.Context, name string) ([]string, error) {
 		time.Sleep(time.Millisecond << attempt)
 	}
 
+	// Killed is not why it failed.
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+
 	if err != nil {
-		if message := bytes.TrimSpace(stderr.Bytes()); len(message) > 0 {
+		if message := bytes.TrimSpace(stderr.kept); len(message) > 0 {
 			return nil, fmt.Errorf("running it with CNI_COMMAND=VERSION: %w: %s", err, message)
 		}
 
@@ -56,7 +61,7 @@ func Probe(ctx context.Context, name string) ([]string, error) {
 		SupportedVersions []string `json:"supportedVersions"`
 	}
 
-	if err := json.Unmarshal(stdout.Bytes(), &answer); err != nil {
+	if err := json.Unmarshal(stdout.kept, &answer); err != nil {
 		return nil, fmt.Errorf("its answer to CNI_COMMAND=VERSION is not JSON: %w", err)
 	}
 
@@ -72,21 +77,23 @@ func run(ctx context.Context, name string, stdout, stderr io.Writer) error {
 	cmd.Env = []string{"CNI_COMMAND=VERSION"}
 	cmd.Stdin = bytes.NewReader([]byte("{}"))
 	cmd.Stdout, cmd.Stderr = stdout, stderr
+	// Whatever it started ends with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 
 	return cmd.Run()
 }
 
-// bounded is a buffer that keeps the first bytes and drops the rest.
+// bounded is a buffer that keeps the first bytes and drops the rest. It embeds no bytes.Buffer, whose
+// ReadFrom would take everything.
 type bounded struct {
-	bytes.Buffer
+	kept []byte
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
 	const limit = 64 << 10
-	if room := limit - b.Len(); room > 0 {
-		b.Buffer.Write(p[:min(room, len(p))])
-	}
+	b.kept = append(b.kept, p[:min(limit-len(b.kept), len(p))]...)
 
 	return len(p), nil
 }

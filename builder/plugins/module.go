@@ -18,8 +18,10 @@ import (
 // ModuleSource builds the plugins from the pinned Go module with upstream's own dependency versions.
 type ModuleSource struct {
 	Compiler Compiler
-	Cache    Cache
-	Log      *slog.Logger
+	// Merge is needed for ProvideMerged only.
+	Merge MergeCompiler
+	Cache Cache
+	Log   *slog.Logger
 }
 
 var _ Source = (*ModuleSource)(nil)
@@ -35,14 +37,9 @@ func (s *ModuleSource) Provide(ctx context.Context, pin profiles.Pin, arch strin
 		return Files{}, fmt.Errorf("source module compiles the plugins: %w (or take upstream's binaries with --source release)", err)
 	}
 
-	ldflags := ""
-	if pin.Module.VersionVariable != "" {
-		ldflags = fmt.Sprintf("-X %s=%s", pin.Module.VersionVariable, pin.Version)
-	}
-
 	key := func(plugin profiles.Plugin) string {
 		return strings.Join([]string{
-			"plugin", pin.Module.Path, pin.Version, pin.Module.Sum, pin.Module.GoModSum, plugin.Package, arch, toolchain, ldflags,
+			"plugin", pin.Module.Path, pin.Version, pin.Module.Sum, pin.Module.GoModSum, plugin.Package, arch, toolchain, ldflags(pin),
 		}, "\n")
 	}
 
@@ -76,7 +73,7 @@ func (s *ModuleSource) Provide(ctx context.Context, pin profiles.Pin, arch strin
 		packages[i] = path.Join(pin.Module.Path, plugin.Package)
 	}
 
-	if err := s.Compiler.CompileModule(ctx, pin, arch, ldflags, dir, packages); err != nil {
+	if err := s.Compiler.CompileModule(ctx, pin, arch, ldflags(pin), dir, packages); err != nil {
 		return Files{}, err
 	}
 
@@ -116,11 +113,41 @@ func verifyBuilt(name string, pin profiles.Pin, plugin profiles.Plugin, arch str
 	}
 
 	module := binary.Module()
-	expected := []struct{ what, got, want string }{
+
+	err = compare([]expectation{
 		{"package", binary.BuildInfo.Path, path.Join(pin.Module.Path, plugin.Package)},
 		{"module", module.Path, pin.Module.Path},
 		{"module version", module.Version, pin.Version},
 		{"module sum", module.Sum, pin.Module.Sum},
+	})
+	if err == nil {
+		err = verifySettings(binary, arch)
+	}
+
+	if err == nil && module.Replace != nil {
+		err = fmt.Errorf("build info says the module was replaced by %s", module.Replace.Path)
+	}
+
+	if err != nil {
+		return fmt.Errorf("verifying %s for %s: %w", plugin.Name, arch, err)
+	}
+
+	return nil
+}
+
+// ldflags make a plugin know its own version.
+func ldflags(pin profiles.Pin) string {
+	if pin.Module.VersionVariable == "" {
+		return ""
+	}
+
+	return fmt.Sprintf("-X %s=%s", pin.Module.VersionVariable, pin.Version)
+}
+
+// verifySettings checks the build settings that decide whether a program runs on every node of its
+// architecture, and that nothing of the user's environment shows.
+func verifySettings(binary payload.Binary, arch string) error {
+	expected := []expectation{
 		{"CGO_ENABLED", binary.Setting("CGO_ENABLED"), "0"},
 		{"GOOS", binary.Setting("GOOS"), "linux"},
 		{"GOARCH", binary.Setting("GOARCH"), arch},
@@ -131,22 +158,26 @@ func verifyBuilt(name string, pin profiles.Pin, plugin profiles.Plugin, arch str
 	}
 
 	// The lowest level of each architecture runs on every node of it.
-	levels := map[string]struct{ key, value string }{
-		"amd64": {"GOAMD64", "v1"}, "arm64": {"GOARM64", "v8.0"}, "arm": {"GOARM", "7"},
+	levels := map[string]expectation{
+		"amd64": {"GOAMD64", binary.Setting("GOAMD64"), "v1"},
+		"arm64": {"GOARM64", binary.Setting("GOARM64"), "v8.0"},
+		"arm":   {"GOARM", binary.Setting("GOARM"), "7"},
 	}
 
 	if level, ok := levels[arch]; ok {
-		expected = append(expected, struct{ what, got, want string }{level.key, binary.Setting(level.key), level.value})
+		expected = append(expected, level)
 	}
 
+	return compare(expected)
+}
+
+type expectation struct{ what, got, want string }
+
+func compare(expected []expectation) error {
 	for _, e := range expected {
 		if e.got != e.want {
-			return fmt.Errorf("verifying %s for %s: build info has %s %q instead of %q", plugin.Name, arch, e.what, e.got, e.want)
+			return fmt.Errorf("build info has %s %q instead of %q", e.what, e.got, e.want)
 		}
-	}
-
-	if module.Replace != nil {
-		return fmt.Errorf("verifying %s for %s: build info says the module was replaced by %s", plugin.Name, arch, module.Replace.Path)
 	}
 
 	return nil

@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,8 +25,10 @@ type ReleaseSource struct {
 	Cache    Cache
 	Log      *slog.Logger
 	Progress Progress
-	// retryInterval is the first pause between attempts; zero for the default. Tests shorten it.
-	retryInterval time.Duration
+	// retryInterval is the first pause between attempts, stallTimeout and maxDownload replace the
+	// defaults below; zero for the default. Tests shorten them.
+	retryInterval, stallTimeout time.Duration
+	maxDownload                 int64
 }
 
 var _ Source = (*ReleaseSource)(nil)
@@ -34,11 +37,11 @@ var _ Source = (*ReleaseSource)(nil)
 func (s *ReleaseSource) Kind() string { return "release" }
 
 const (
-	// maxDownload bounds the archive; upstream's has about 55 MB.
-	maxDownload = 512 << 20
-	// stallTimeout ends an attempt during which no byte arrives for so long.
-	stallTimeout = 60 * time.Second
-	maxAttempts  = 5
+	// defaultMaxDownload bounds the archive in bytes; upstream's has about 55 MB.
+	defaultMaxDownload = 512 << 20
+	// defaultStallTimeout ends an attempt during which no byte arrives for so long.
+	defaultStallTimeout = 60 * time.Second
+	maxAttempts         = 5
 )
 
 // Provide downloads the archive, or takes it from the cache, and unpacks it once its sum is the pin's.
@@ -100,6 +103,11 @@ func (s *ReleaseSource) attempt(ctx context.Context, url, want, target string) e
 	if err != nil {
 		return backoff.Permanent(err)
 	}
+
+	// A server that calls the archive an encoded tar would have it decoded on the way.
+	request.Header.Set("Accept-Encoding", "identity")
+
+	stallTimeout, maxDownload := cmp.Or(s.stallTimeout, defaultStallTimeout), cmp.Or(s.maxDownload, defaultMaxDownload)
 
 	stall := time.AfterFunc(stallTimeout, func() { cancel(fmt.Errorf("no data for %s", stallTimeout)) })
 	defer stall.Stop()

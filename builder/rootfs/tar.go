@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -61,7 +62,7 @@ func header(entry Entry, modified time.Time) *tar.Header {
 	h := &tar.Header{
 		Name:    entry.Path,
 		Mode:    int64(entry.Mode.Perm()),
-		ModTime: modified,
+		ModTime: modified.UTC(),
 		Format:  tar.FormatPAX,
 	}
 
@@ -91,14 +92,26 @@ func copyContent(w io.Writer, content Content) error {
 	}
 	defer r.Close()
 
-	// One byte more than expected shows a file that has grown; tar's writer shows one that has shrunk.
-	n, err := io.Copy(w, io.LimitReader(r, content.Size+1))
+	// A digest that no longer fits would also go into the cache, under the key of the right one.
+	hash := sha256.New()
+
+	n, err := io.Copy(io.MultiWriter(w, hash), io.LimitReader(r, content.Size))
 	if err != nil {
 		return err
 	}
 
-	if n != content.Size {
-		return fmt.Errorf("the file has %d bytes instead of %d: it changed during the build", n, content.Size)
+	// One byte more than expected shows a file that has grown.
+	more, err := io.CopyN(io.Discard, r, 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+
+	if n+more != content.Size {
+		return fmt.Errorf("the file no longer has %d bytes: it changed during the build", content.Size)
+	}
+
+	if content.Digest != "" && content.Digest != "sha256:"+hex.EncodeToString(hash.Sum(nil)) {
+		return errors.New("the file has another content than before: it changed during the build")
 	}
 
 	return nil

@@ -57,7 +57,7 @@ func Bytes(data []byte) Content {
 }
 
 // File returns the content of the named file, whose size and digest the caller knows. Writing the
-// tree fails when the file no longer has that size.
+// tree fails when the file no longer has them; an empty digest is not compared.
 func File(name, digest string, size int64) Content {
 	return Content{
 		Size:   size,
@@ -124,6 +124,15 @@ func (t *Tree) add(entry *Entry) error {
 
 	if _, ok := t.entries[entry.Path]; ok {
 		return fmt.Errorf("%s is already in the tree", entry.Path)
+	}
+
+	for _, other := range t.entries {
+		// Either may have been added first.
+		for _, pair := range [][2]*Entry{{entry, other}, {other, entry}} {
+			if file, below := pair[0], pair[1]; !file.Dir && strings.HasPrefix(below.Path, file.Path+"/") {
+				return fmt.Errorf("%s cannot lie below the file %s", below.Path, file.Path)
+			}
+		}
 	}
 
 	if t.entries == nil {

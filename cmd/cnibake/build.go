@@ -201,7 +201,7 @@ func (o buildOptions) loadProfiles() ([]profiles.Profile, error) {
 func (a *app) source(o buildOptions, chosen []profiles.Profile, cache builder.FileCache, toolchain *builder.Toolchain) (plugins.Source, error) {
 	switch o.source {
 	case "module":
-		return &plugins.ModuleSource{Compiler: toolchain, Cache: cache, Log: a.log()}, nil
+		return &plugins.ModuleSource{Compiler: toolchain, Merge: toolchain, Cache: cache, Log: a.log()}, nil
 	case "release":
 		return &plugins.ReleaseSource{Client: &http.Client{}, Cache: cache, Log: a.log(), Progress: a.progress()}, nil
 	}

@@ -1,0 +1,17 @@
+package plugins
+
+import (
+	"time"
+
+	"github.com/cnibake/cnibake/profiles"
+)
+
+// VerifyBuilt compares a program's build info with the pin.
+func VerifyBuilt(name string, pin profiles.Pin, plugin profiles.Plugin, arch string) error {
+	return verifyBuilt(name, pin, plugin, arch)
+}
+
+// Impatient shortens what a release source waits for, and bounds what it downloads.
+func (s *ReleaseSource) Impatient(retryInterval, stallTimeout time.Duration, maxDownload int64) {
+	s.retryInterval, s.stallTimeout, s.maxDownload = retryInterval, stallTimeout, maxDownload
+}
