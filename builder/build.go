@@ -105,6 +105,8 @@ type plan struct {
 	// sets are asked of the source one after the other, installers likewise.
 	sets       map[setKey]*pluginSet
 	installers map[string]*installerProgram
+	// installer is nil when no target needs one.
+	installer installer.Source
 }
 
 // setKey tells plugin sets apart. Targets share one where they can, so that everything of an
@@ -178,6 +180,13 @@ func newPlan(options Options) (*plan, error) {
 			if format.NeedsInstaller() && p.installers[arch] == nil {
 				p.installers[arch] = &installerProgram{ready: make(chan struct{})}
 			}
+		}
+	}
+
+	if len(p.installers) > 0 {
+		var err error
+		if p.installer, err = options.Installer(); err != nil {
+			return nil, err
 		}
 	}
 
@@ -300,17 +309,14 @@ func (p *plan) produceInstaller(ctx context.Context, arch, dir string) error {
 		return fmt.Errorf("making work directory: %w", err)
 	}
 
-	source, err := p.options.Installer()
+	p.options.Log.Info("compiling the installer for " + arch)
+
+	program, err := p.installer.Provide(ctx, arch, dir)
 	if err != nil {
 		return err
 	}
 
-	p.options.Log.Info("installer for " + arch)
-
-	if p.installers[arch].program, err = source.Provide(ctx, arch, dir); err != nil {
-		return err
-	}
-
+	p.installers[arch].program = program
 	close(p.installers[arch].ready)
 
 	return nil

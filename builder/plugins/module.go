@@ -66,12 +66,12 @@ func (s *ModuleSource) Provide(ctx context.Context, pin profiles.Pin, arch strin
 		return files, nil
 	}
 
-	s.Log.Info(fmt.Sprintf("compiling %d plugins of %s for %s", len(missing), pin.Version, arch))
-
-	packages := make([]string, len(missing))
+	names, packages := make([]string, len(missing)), make([]string, len(missing))
 	for i, plugin := range missing {
-		packages[i] = path.Join(pin.Module.Path, plugin.Package)
+		names[i], packages[i] = plugin.Name, path.Join(pin.Module.Path, plugin.Package)
 	}
+
+	s.Log.Info(fmt.Sprintf("compiling plugins %s for %s: %s", pin.Version, arch, strings.Join(names, " ")))
 
 	if err := s.Compiler.CompileModule(ctx, pin, arch, ldflags(pin), dir, packages); err != nil {
 		return Files{}, err
