@@ -84,6 +84,8 @@ Before=containerd.service crio.service kubelet.service k3s.service k3s-agent.ser
 [Service]
 Type=oneshot
 RemainAfterExit=yes
+# Where the record and backups for uninstall are kept.
+StateDirectory=cni-plugins
 Environment=CNI_INSTALL_SOURCE=%[1]s CNI_INSTALL_DEST=%[1]s
 # CNI_INSTALL_DEST=DIRECTORY here stages into another directory.
 EnvironmentFile=-/etc/default/cni-plugins
