@@ -48,6 +48,7 @@ vulnerabilities: ## Report known vulnerabilities in what we link (needs the netw
 .PHONY: docs
 docs: ## Regenerate the reference in docs/ from the code
 	go test ./cmd/cnibake -run TestReference -update
+	go generate ./extension/lint
 
 .PHONY: e2e-containerd
 e2e-containerd: ## Show that containerd 2.x merges our configuration part (compiles containerd)

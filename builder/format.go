@@ -172,6 +172,10 @@ func (p *Payload) subject(target *Target, name string, binaries map[string]paylo
 		Created:  target.Created,
 	}
 
+	if target.Profile.Extension != nil {
+		subject.ModulePrefix = name + "/"
+	}
+
 	if p.Installer != nil {
 		subject.Installer = &attest.Program{Name: installer.Name, Digest: p.Installer.Digest, Binary: p.Installer.Binary}
 	}

@@ -26,6 +26,9 @@ type Subject struct {
 	Name string
 	// Version is the packaged version, for example v1.9.1-1.
 	Version string
+	// ModulePrefix goes before the names of the Go modules' packages. On a Talos node every package name
+	// is a resource ID: a module that Talos lists itself would take the place of Talos's own entry.
+	ModulePrefix string
 	// Profile and Manifest make the document's namespace unique.
 	Profile  string
 	Manifest payload.Manifest
@@ -47,12 +50,19 @@ type Program struct {
 const (
 	noAssertion = "NOASSERTION"
 	apache      = "Apache-2.0"
+
+	// talosName is the name under which a Talos node lists its own plugins.
+	talosName = "cni"
 )
 
 // SBOM returns an SPDX 2.3 JSON document made from the binaries' own build info: a package for the
 // artifact, one for each program, one for each Go module linked into any of them, with its sum. The
 // same subject always gives the same bytes.
 func SBOM(subject Subject) ([]byte, error) {
+	if subject.Name == talosName {
+		return nil, fmt.Errorf("an SBOM package named %q would hide Talos's own on the node: choose another name", talosName)
+	}
+
 	manifest, err := subject.Manifest.Encode()
 	if err != nil {
 		return nil, err
@@ -66,7 +76,9 @@ func SBOM(subject Subject) ([]byte, error) {
 	}
 
 	b := &sbom{
-		modules: make(map[string]bool),
+		prefix:  subject.ModulePrefix,
+		modules: make(map[string]common.ElementID),
+		taken:   make(map[common.ElementID]bool),
 		document: spdx.Document{
 			SPDXVersion:    spdx.Version,
 			DataLicense:    spdx.DataLicense,
@@ -83,7 +95,7 @@ func SBOM(subject Subject) ([]byte, error) {
 
 	root := b.add(spdx.Package{
 		PackageName:             subject.Name,
-		PackageSPDXIdentifier:   identifier("artifact", subject.Name),
+		PackageSPDXIdentifier:   b.identifier("artifact", subject.Name),
 		PackageVersion:          subject.Version,
 		PackageDownloadLocation: noAssertion,
 		PackageLicenseDeclared:  apache,
@@ -93,7 +105,7 @@ func SBOM(subject Subject) ([]byte, error) {
 
 	for _, plugin := range subject.Manifest.Plugins {
 		err := b.addProgram(root, program{
-			name: "cni-plugin-" + plugin.Name, file: plugin.Name, version: plugin.Version, digest: plugin.Digest,
+			name: "cni-plugin-" + plugin.Name, file: plugin.File, version: plugin.Version, digest: plugin.Digest,
 			binary: subject.Binaries[plugin.Name],
 		})
 		if err != nil {
@@ -127,8 +139,11 @@ func SBOM(subject Subject) ([]byte, error) {
 
 type sbom struct {
 	document spdx.Document
-	// modules holds the identifiers of the module packages that are there already.
-	modules map[string]bool
+	prefix   string
+	// modules maps the modules that are there already to their identifiers.
+	modules map[string]common.ElementID
+	// taken holds every identifier in use.
+	taken map[common.ElementID]bool
 }
 
 type program struct {
@@ -140,7 +155,7 @@ type program struct {
 func (b *sbom) addProgram(root common.ElementID, p program) error {
 	pkg := spdx.Package{
 		PackageName:             p.name,
-		PackageSPDXIdentifier:   identifier("program", p.file),
+		PackageSPDXIdentifier:   b.identifier("program", p.name),
 		PackageVersion:          p.version,
 		PackageFileName:         p.file,
 		PackageDownloadLocation: noAssertion,
@@ -188,12 +203,13 @@ func (b *sbom) addProgram(root common.ElementID, p program) error {
 }
 
 func (b *sbom) addModule(module debug.Module) (common.ElementID, error) {
-	id := identifier("module", module.Path+"@"+module.Version)
-	if b.modules[string(id)] {
+	key := module.Path + "@" + module.Version
+	if id, ok := b.modules[key]; ok {
 		return id, nil
 	}
 
-	b.modules[string(id)] = true
+	id := b.identifier("module", key)
+	b.modules[key] = id
 
 	version := module.Version
 	if version == "" {
@@ -201,7 +217,7 @@ func (b *sbom) addModule(module debug.Module) (common.ElementID, error) {
 	}
 
 	pkg := spdx.Package{
-		PackageName:             module.Path,
+		PackageName:             b.prefix + module.Path,
 		PackageSPDXIdentifier:   id,
 		PackageVersion:          version,
 		PackageDownloadLocation: noAssertion,
@@ -259,7 +275,17 @@ func (b *sbom) relate(from common.ElementID, kind string, to common.ElementID) {
 
 var notInIdentifier = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
 
-// identifier makes an SPDX element ID, which allows only letters, digits, dots and dashes.
-func identifier(kind, name string) common.ElementID {
-	return common.ElementID(kind + "-" + notInIdentifier.ReplaceAllString(name, "-"))
+// identifier makes an SPDX element ID, which allows only letters, digits, dots and dashes. Names that
+// would become equal by that get a number.
+func (b *sbom) identifier(kind, name string) common.ElementID {
+	id := common.ElementID(kind + "-" + notInIdentifier.ReplaceAllString(name, "-"))
+
+	unique := id
+	for n := 2; b.taken[unique]; n++ {
+		unique = common.ElementID(fmt.Sprintf("%s-%d", id, n))
+	}
+
+	b.taken[unique] = true
+
+	return unique
 }

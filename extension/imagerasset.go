@@ -1,0 +1,93 @@
+package extension
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/cnibake/cnibake/builder/oci"
+	"github.com/cnibake/cnibake/builder/rootfs"
+)
+
+// FindImagerAsset recognises an extension by content: the directory of an OCI layout, a plain tar, or else
+// a registry reference, whose digest is asked for unless it has one.
+func FindImagerAsset(ctx context.Context, extension string) (ImagerAsset, error) {
+	info, err := os.Stat(extension)
+
+	switch {
+	case errors.Is(err, os.ErrNotExist) && oci.LooksRemote(extension):
+		return resolve(ctx, extension)
+	case err != nil:
+		return ImagerAsset{}, fmt.Errorf("finding extension: %w", err)
+	case info.IsDir() && oci.IsLayout(extension):
+		return ImagerAsset{OCIPath: extension}, nil
+	case info.IsDir():
+		return ImagerAsset{}, fmt.Errorf("%s is not an OCI layout: the imager takes layouts, plain tars and registry references", extension)
+	default:
+		return findTar(ctx, extension)
+	}
+}
+
+func findTar(ctx context.Context, file string) (ImagerAsset, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return ImagerAsset{}, fmt.Errorf("finding extension: %w", err)
+	}
+	defer f.Close()
+
+	content, compression, err := oci.Decompress(f)
+	if err != nil {
+		return ImagerAsset{}, fmt.Errorf("finding extension: %s: %w", file, err)
+	}
+	defer content.Close()
+
+	hasManifest, isLayout := false, false
+
+	err = rootfs.ReadTar(ctx, content, rootfs.DefaultReadLimits, func(h *tar.Header, _ io.Reader) error {
+		clean := strings.TrimPrefix(h.Name, "./")
+		hasManifest = hasManifest || clean == manifestName
+		isLayout = isLayout || clean == "oci-layout"
+
+		return nil
+	})
+
+	switch {
+	case err != nil:
+		return ImagerAsset{}, fmt.Errorf("finding extension: %s: %w", file, err)
+	case isLayout:
+		return ImagerAsset{}, fmt.Errorf("%s is an archive of an OCI layout, which the imager does not take: unpack it and give the directory", file)
+	case !hasManifest:
+		return ImagerAsset{}, fmt.Errorf("%s has no %s: it is not an extension", file, manifestName)
+	case compression != oci.None:
+		return ImagerAsset{}, fmt.Errorf("%s is compressed with %s, and the imager takes a plain tar: decompress it", file, compression)
+	default:
+		return ImagerAsset{TarballPath: file}, nil
+	}
+}
+
+// resolve adds the digest to a reference, so that every build takes the same bytes.
+func resolve(ctx context.Context, reference string) (ImagerAsset, error) {
+	ref, err := name.ParseReference(reference)
+	if err != nil {
+		return ImagerAsset{}, fmt.Errorf("finding extension: there is no such file, nor is it a registry reference: %w", err)
+	}
+
+	if _, ok := ref.(name.Digest); ok {
+		return ImagerAsset{ImageRef: reference}, nil
+	}
+
+	descriptor, err := remote.Head(ref, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
+	if err != nil {
+		return ImagerAsset{}, fmt.Errorf("asking for the digest of %s: %w: give it as %s@sha256:... where there is no network", reference, err, reference)
+	}
+
+	return ImagerAsset{ImageRef: reference + "@" + descriptor.Digest.String()}, nil
+}
