@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // ManifestName is the manifest's file name where it lies beside the plugins.
@@ -27,6 +28,9 @@ const (
 	MaxManifestSize = 1 << 20
 	MaxPlugins      = 256
 	MaxPluginSize   = 512 << 20
+	// maxCommas bounds the values before they are decoded: two bytes of a list are enough to make
+	// the decoder allocate a whole Plugin, whose five keys take as many commas.
+	maxCommas = 8 * MaxPlugins
 )
 
 // Manifest lists a plugin set, for one architecture.
@@ -118,6 +122,10 @@ func ParseManifest(data []byte) (Manifest, error) {
 		return Manifest{}, fmt.Errorf("manifest is larger than %d bytes", MaxManifestSize)
 	}
 
+	if bytes.Count(data, []byte(",")) > maxCommas {
+		return Manifest{}, fmt.Errorf("manifest lists more than %d plugins", MaxPlugins)
+	}
+
 	var version struct {
 		SchemaVersion int `json:"schemaVersion"`
 	}
@@ -161,7 +169,8 @@ func ReadManifest(name string) (Manifest, error) {
 		return Manifest{}, fmt.Errorf("%s is not a regular file", name)
 	}
 
-	file, err := os.Open(name)
+	// It may be another one by now, which must not block either.
+	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return Manifest{}, err
 	}

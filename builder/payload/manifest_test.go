@@ -134,6 +134,7 @@ func TestManifestRejects(t *testing.T) {
 		"not sorted":          {`"name": "host-local"`, `"name": "a"`, "manifest: a: plugins are not sorted or a name is listed twice"},
 		"name twice":          {`"name": "host-local"`, `"name": "bridge"`, "manifest: bridge: plugins are not sorted or a name is listed twice"},
 		"one file, two sums":  {`"file": "host-local"`, `"file": "bridge"`, "manifest: host-local: file bridge has another digest or size than for bridge"},
+		"costly to decode":    {valid, `{"schemaVersion": 1, "plugins": [` + strings.Repeat("1,", 4096) + `1]}`, "manifest lists more than 256 plugins"},
 		"larger than allowed": {valid, strings.Repeat(" ", payload.MaxManifestSize+1), "manifest is larger than 1048576 bytes"},
 	}
 

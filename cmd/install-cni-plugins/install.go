@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -58,12 +59,12 @@ func install(ctx context.Context, o installOptions, out io.Writer) error {
 		TakeOver: o.takeOver, Exact: o.exact, Create: o.create, DryRun: o.dryRun,
 	})
 
+	results := &results{Writer: out}
+
 	if o.json {
-		if err := writeJSON(out, report); err != nil {
-			return err
-		}
+		_ = writeJSON(results, report) // the results know
 	} else {
-		writeReport(out, report)
+		writeReport(results, report)
 	}
 
 	if err != nil {
@@ -72,7 +73,15 @@ func install(ctx context.Context, o installOptions, out io.Writer) error {
 
 	text := complaint(report, o.json)
 
+	if results.err != nil {
+		text += results.err.Error() + "\n"
+	}
+
 	switch {
+	case results.err != nil && o.strict:
+		return errors.New(text)
+	case results.err != nil:
+		return &toleratedError{text}
 	case !report.Good() && o.strict, report.SkippedStaging != "" && o.strict:
 		return &noError{text}
 	case !report.Good():
@@ -84,16 +93,15 @@ func install(ctx context.Context, o installOptions, out io.Writer) error {
 	}
 }
 
-// complaint is what stderr and the termination log say, the summary first: the log is short.
+// complaint is what stderr and the termination log say: a sentence for each thing that went wrong, and
+// the summary at the end, which is what a reader of a log sees first.
 func complaint(r *stage.Report, json bool) string {
 	var lines []string
 
-	if len(r.Failed) > 0 {
-		lines = append(lines, "failed to install: "+strings.Join(r.Failed, " "))
-	}
-
-	if r.SkippedStaging != "" {
-		lines = append(lines, r.SkippedStaging)
+	if !json {
+		for _, n := range r.Notes {
+			lines = append(lines, "note: "+n)
+		}
 	}
 
 	for _, p := range r.Plugins {
@@ -104,10 +112,12 @@ func complaint(r *stage.Report, json bool) string {
 
 	lines = append(lines, r.Errors...)
 
-	if !json {
-		for _, n := range r.Notes {
-			lines = append(lines, "note: "+n)
-		}
+	if r.SkippedStaging != "" {
+		lines = append(lines, r.SkippedStaging)
+	}
+
+	if len(r.Failed) > 0 {
+		lines = append(lines, "failed to install: "+strings.Join(r.Failed, " "))
 	}
 
 	if len(lines) == 0 {

@@ -10,6 +10,7 @@ import (
 
 func main() {
 	limitMemory()
+	prepareProcess()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)

@@ -48,9 +48,16 @@ func (p program) run(ctx context.Context, args []string) int {
 		}
 	}
 
-	err := v(ctx, p.env, args, p.stdout)
+	out := &results{Writer: p.stdout}
+
+	err := v(ctx, p.env, args, out)
 	if errors.Is(err, flag.ErrHelp) {
-		err = runHelp(ctx, p.env, nil, p.stdout)
+		err = runHelp(ctx, p.env, nil, out)
+	}
+
+	// Install has said so itself: what it did on the node counts more.
+	if err == nil && name != "install" {
+		err = out.err
 	}
 
 	if err == nil {

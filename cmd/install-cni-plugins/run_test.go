@@ -108,8 +108,8 @@ func TestInstallFailsSoftlyUnlessStrict(t *testing.T) {
 		wantEqual(t, "exit code", o.code, code)
 
 		lines := strings.Split(o.stderr, "\n")
-		wantEqual(t, "first line", lines[0], "failed to install: bridge static")
-		wantEqual(t, "second line", lines[1], "bridge is a directory, not a plugin binary; left as is")
+		wantEqual(t, "first line", lines[len(lines)-4], "bridge is a directory, not a plugin binary; left as is")
+		wantEqual(t, "summary", lines[len(lines)-2], "failed to install: bridge static")
 		wantText(t, "stdout", o.stdout, "failed to install: bridge static\n")
 		wantEqual(t, "termination log", o.termination, o.stderr)
 	}
@@ -393,5 +393,16 @@ func checkOptions(t *testing.T, o installOptions) {
 		if strings.ContainsAny(name, "/\x00 ,") || name == "" || name[0] == '.' {
 			t.Errorf("a selected name is %q", name)
 		}
+	}
+}
+
+func TestTerminationLogKeepsTheSummary(t *testing.T) {
+	t.Parallel()
+
+	const summary = "failed to install: static\n"
+
+	kept := ending(strings.Repeat("a sentence that is not short\n", 500) + summary)
+	if len(kept) > terminationLimit || !strings.HasSuffix(kept, summary) || !strings.HasPrefix(kept, "a sentence") {
+		t.Errorf("%d bytes are kept, from %q to %q", len(kept), kept[:20], kept[len(kept)-30:])
 	}
 }

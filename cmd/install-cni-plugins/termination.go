@@ -4,10 +4,10 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strings"
 )
 
-// terminationLimit is how much of the file Kubernetes reads; it would keep the end, which is why
-// the text is cut here, behind the summary that it begins with.
+// terminationLimit is how many bytes of the file Kubernetes reads.
 const terminationLimit = 4096
 
 // writeTerminationLog writes to the container's termination log where there is one. It is a file
@@ -25,10 +25,24 @@ func writeTerminationLog(path, text string) error {
 		return err
 	}
 
-	_, err = file.WriteString(text[:min(len(text), terminationLimit)])
+	_, err = file.WriteString(ending(text))
 	if e := file.Close(); err == nil {
 		err = e
 	}
 
 	return err
+}
+
+// ending returns the last lines of a text that fit, since the summary comes last.
+func ending(text string) string {
+	if len(text) <= terminationLimit {
+		return text
+	}
+
+	text = text[len(text)-terminationLimit:]
+	if _, lines, ok := strings.Cut(text, "\n"); ok && lines != "" {
+		return lines
+	}
+
+	return text
 }

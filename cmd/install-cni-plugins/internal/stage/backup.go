@@ -25,6 +25,10 @@ func (s *store) backups() (*directory, error) {
 
 		return err
 	})
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		// Not %w: the state directory is there, so this must not be taken for having none.
+		err = fmt.Errorf("%s is not a directory; move it away", path)
+	}
 
 	return d, err
 }
@@ -87,22 +91,24 @@ func (s *store) forget() error {
 	}
 	defer backups.close()
 
-	names, err := backups.names()
+	litter, err := backups.litter()
 	if err != nil {
+		return err
+	}
+
+	if _, err := backups.sweep(litter); err != nil {
 		return err
 	}
 
 	wanted := s.record.backups()
 
-	for _, name := range names {
-		switch {
-		case temporaryPattern.MatchString(name):
-			_, err = backups.sweep([]string{name})
-		case !wanted[name] && validDigest("sha256:"+name):
-			err = backups.unlink(name)
-		}
+	unwanted, err := backups.names(func(name string) bool { return !wanted[name] && validDigest("sha256:"+name) })
+	if err != nil {
+		return err
+	}
 
-		if err != nil {
+	for _, name := range unwanted {
+		if err := backups.unlink(name); err != nil {
 			return err
 		}
 	}

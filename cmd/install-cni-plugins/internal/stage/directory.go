@@ -2,6 +2,8 @@ package stage
 
 import (
 	"errors"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -67,23 +69,53 @@ func (d *directory) readlink(name string) (string, error) {
 	return string(buf[:n]), err
 }
 
-// names lists the directory's entries, in no order.
-func (d *directory) names() ([]string, error) {
-	var names []string
+// visit hands over the names of the directory's entries, in no order. They come a few at a time: a
+// directory may hold more of them than this program has memory for.
+func (d *directory) visit(f func(name string) error) error {
+	var file *os.File
 
 	err := d.sys.call("readdir", d.path, func() error {
 		// A descriptor of its own: the listing offset belongs to the open file.
 		fd, err := unix.Openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return err
+		if err == nil {
+			file = os.NewFile(uintptr(fd), d.path)
 		}
 
-		f := os.NewFile(uintptr(fd), d.path)
-		defer f.Close()
-
-		names, err = f.Readdirnames(-1)
-
 		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+
+	for {
+		names, err := file.Readdirnames(256)
+
+		for _, name := range names {
+			if err := f(name); err != nil {
+				return err
+			}
+		}
+
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return &fs.PathError{Op: "readdir", Path: d.path, Err: err}
+		}
+	}
+}
+
+// names lists the directory's entries that are wanted, in no order.
+func (d *directory) names(wanted func(name string) bool) ([]string, error) {
+	var names []string
+
+	err := d.visit(func(name string) error {
+		if wanted(name) {
+			names = append(names, name)
+		}
+
+		return nil
 	})
 
 	return names, err

@@ -46,9 +46,12 @@ type run struct {
 	src *source
 	dst *directory
 	// store is nil where there is no state directory to work with.
-	store  *store
-	rules  rules
-	report *Report
+	store *store
+	// damaged says why the state directory's record cannot be used, where that is the reason for
+	// having no store: then nothing is replaced, because it could not be kept.
+	damaged error
+	rules   rules
+	report  *Report
 }
 
 // Install stages a payload. Failures of single plugins and of the node are in the report; the error
@@ -107,10 +110,11 @@ func (r *run) install(ctx context.Context) error {
 		r.report.Notes = append(r.report.Notes, src.notes...)
 	}
 
-	if r.store, err = r.sys.openStore(r.StateDir, recordKey(r.Dest)); err != nil {
+	if store, err := r.sys.openStore(r.StateDir, r.dst); err != nil {
 		r.withoutRecord(err)
 	} else {
-		defer r.store.close()
+		r.store = store
+		defer store.close()
 	}
 
 	verdicts := r.judgeAll(ctx, plugins)
@@ -168,6 +172,10 @@ func (r *run) tell(verdicts []verdict) {
 // withoutRecord goes on without a state directory, and says so.
 func (r *run) withoutRecord(err error) {
 	r.store = nil
+
+	if damaged, ok := errors.AsType[*damagedError](err); ok {
+		r.damaged = damaged
+	}
 
 	if !r.rules.inPlace {
 		r.report.note(fmt.Sprintf("no record is kept, so uninstall will not know what was written: %s", sentence(err)))
@@ -272,5 +280,10 @@ func (r *run) judge(ctx context.Context, p payload.Plugin) verdict {
 		return verdict{plugin: p, result: Result{Name: p.Name}}.fail(r.explain(p.Name, err))
 	}
 
-	return r.rules.judge(p, t)
+	v := r.rules.judge(p, t)
+	if v.write && t.kind != absent && r.damaged != nil {
+		return v.fail("what it would replace cannot be kept: " + r.damaged.Error())
+	}
+
+	return v
 }

@@ -412,12 +412,6 @@ func TestInstallWithoutAState(t *testing.T) {
 	for name, state := range map[string]func(t *testing.T) string{
 		"missing": func(t *testing.T) string { return filepath.Join(t.TempDir(), "none") },
 		"none":    func(*testing.T) string { return "" },
-		"damaged record": func(t *testing.T) string {
-			dir := t.TempDir()
-			write(t, filepath.Join(dir, recordName), "{", 0o644)
-
-			return dir
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -178,7 +178,7 @@ func (d *directory) lowerHolds(name string) (holds, known bool) {
 	}
 
 	self, err := d.stat()
-	if err != nil {
+	if err != nil || o.isRedirected() {
 		return false, false
 	}
 
@@ -206,6 +206,25 @@ func (d *directory) lowerHolds(name string) (holds, known bool) {
 	}
 
 	return false, true
+}
+
+// isRedirected reports whether a directory on the way to the bin directory was renamed through the
+// overlay: what lies below it in the lower layers is then at another path. Without the right to see
+// the attribute it may be.
+func (o overlay) isRedirected() bool {
+	path := o.upper
+
+	for _, part := range strings.Split(o.inside, "/") {
+		path = filepath.Join(path, part)
+
+		for _, name := range []string{"trusted.overlay.redirect", "user.overlay.redirect"} {
+			if _, err := unix.Lgetxattr(path, name, nil); err == nil {
+				return true
+			}
+		}
+	}
+
+	return !capable(unix.CAP_SYS_ADMIN)
 }
 
 func same(a, b unix.Stat_t) bool {

@@ -340,3 +340,101 @@ func TestOverlayUninstallRefusesWhereItCannotTell(t *testing.T) {
 		t.Errorf("the reason is no help: %s", text)
 	}
 }
+
+// Whoever names another directory than the upper one must not lose the node's plugins.
+func TestOverlayUnshadowRefusesAnotherDirectory(t *testing.T) {
+	t.Parallel()
+
+	i := newImage(t, newNode(t, "bridge", "static"))
+	baked := snapshot(t, i.dest)
+	copied := filepath.Join(t.TempDir(), "cni", "bin")
+	must(t, os.CopyFS(copied, os.DirFS(i.dest)))
+	i.whiteout("static")
+
+	talos, err := distro.Lookup("talos")
+	must(t, err)
+
+	try := func(dest, upper string) {
+		t.Helper()
+
+		if _, err := Unshadow(t.Context(), UnshadowOptions{Dest: dest, Upper: upper, Distro: talos, Act: true}); err == nil {
+			t.Errorf("%s is taken for the upper directory", upper)
+		}
+	}
+
+	for _, upper := range []string{i.opt, i.dest, "/", i.lower, filepath.Dir(i.upper), filepath.Dir(filepath.Dir(copied)), "/proc"} {
+		try(i.dest, upper)
+
+		if _, err := Verify(t.Context(), VerifyOptions{Dest: i.dest, Upper: upper}); err == nil {
+			t.Errorf("%s is taken for the upper directory", upper)
+		}
+	}
+
+	try(copied, filepath.Dir(filepath.Dir(copied)))
+	equal(t, "another directory", snapshot(t, copied), baked)
+	equal(t, "bridge", snapshot(t, i.dest)["bridge"], baked["bridge"])
+	equal(t, "upper directory", i.inUpper(), []string{"static"})
+}
+
+// Where the upper directory was changed behind the overlay's back, nothing can be told until a reboot.
+func TestOverlayUnshadowLeavesWhatIsNotShown(t *testing.T) {
+	t.Parallel()
+
+	i := newImage(t, newNode(t, "bridge", "static"))
+	i.put("static", "seen", 0o755)
+	i.snapshotOf("static")
+	write(t, filepath.Join(i.upper, "cni", "bin", "bridge"), "never seen", 0o755)
+
+	u := i.unshadow(true)
+	equal(t, "good", u.Good(), false)
+	equal(t, "upper directory", i.inUpper(), []string{"bridge"})
+}
+
+// snapshotOf makes the overlay look a name up, and remember it.
+func (i *image) snapshotOf(name string) string { return snapshot(i, i.dest)[name] }
+
+func TestOverlayUninstallSaysWhatHidesTheImage(t *testing.T) {
+	t.Parallel()
+
+	i := newImage(t, newNode(t))
+	i.rebuild("static")
+	i.install(func(o *InstallOptions) { o.Exact = true })
+
+	report := i.uninstall()
+	equal(t, "actions", actions(report), map[string]string{"static": "restored"})
+
+	if text := strings.Join(report.Notes, "\n"); !strings.Contains(text, "hides") || !strings.Contains(text, "static") {
+		t.Errorf("the notes do not say so: %s", text)
+	}
+}
+
+// The name of a directory that was renamed through the overlay is another one in the layer below.
+func TestOverlayUninstallRefusesBelowARenamedDirectory(t *testing.T) {
+	t.Parallel()
+	testplugins.NeedRoot(t)
+
+	n := newNode(t, "static")
+	dir := t.TempDir()
+	rw, opt := filepath.Join(dir, "rw"), filepath.Join(dir, "opt")
+	must(t, os.Mkdir(opt, 0o755))
+	mount(t, "tmpfs", rw, "tmpfs", 0, "")
+
+	for _, d := range []string{"lower/old", "diff", "work"} {
+		must(t, os.MkdirAll(filepath.Join(rw, d), 0o755))
+	}
+
+	options := fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/diff,workdir=%[1]s/work,redirect_dir=on", rw)
+	mount(t, "overlay", opt, "overlay", 0, options)
+
+	n.dest = filepath.Join(opt, "bin")
+	must(t, os.Rename(filepath.Join(opt, "old"), n.dest))
+	n.install()
+
+	// As the next image would.
+	must(t, unix.Unmount(opt, 0))
+	write(t, filepath.Join(rw, "lower", "old", "static"), "baked", 0o755)
+	mount(t, "overlay", opt, "overlay", 0, options)
+
+	equal(t, "action", n.uninstall().Plugins[0].Action, Left)
+	equal(t, "directory", snapshot(t, n.dest), n.staged())
+}

@@ -12,9 +12,10 @@ import (
 	"github.com/cnibake/cnibake/builder/payload"
 )
 
-// Limits of a record, far above any real one.
+// Limits of a record, far above any real one. The size also bounds the memory that reading a damaged
+// one takes, which is many times that.
 const (
-	maxRecordSize  = 4 << 20
+	maxRecordSize  = 256 << 10
 	maxDirectories = 64
 	maxEntries     = 4 * payload.MaxPlugins
 )
@@ -130,6 +131,10 @@ func (r *record) encode() ([]byte, error) {
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return nil, err
+	}
+
+	if len(data) >= maxRecordSize {
+		return nil, fmt.Errorf("the record would be larger than %d bytes", maxRecordSize)
 	}
 
 	return append(data, '\n'), nil

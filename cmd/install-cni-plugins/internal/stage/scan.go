@@ -3,6 +3,7 @@ package stage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -21,8 +22,13 @@ const (
 
 var chunks = sync.Pool{New: func() any { return new([chunk]byte) }}
 
-// scan reads a file from its start and hands it to visit piece by piece.
+// scan reads a file from its start and hands it to visit piece by piece. A file larger than any
+// plugin is refused: a sparse one may be petabytes long, and some of /proc never end.
 func (f *file) scan(ctx context.Context, visit func([]byte) error) error {
+	if st, err := f.stat(); err == nil && st.Size > payload.MaxPluginSize {
+		return f.tooLarge()
+	}
+
 	buf := chunks.Get().(*[chunk]byte)
 	defer chunks.Put(buf)
 
@@ -40,6 +46,10 @@ func (f *file) scan(ctx context.Context, visit func([]byte) error) error {
 	for off := int64(0); ; {
 		if err := ctx.Err(); err != nil {
 			return err
+		}
+
+		if off > payload.MaxPluginSize {
+			return f.tooLarge()
 		}
 
 		if off%window == 0 && !slices.Contains(keep, off/window+1) {
@@ -72,6 +82,10 @@ func (f *file) scan(ctx context.Context, visit func([]byte) error) error {
 			return nil
 		}
 	}
+}
+
+func (f *file) tooLarge() error {
+	return fmt.Errorf("%s has more than %d MiB, more than any plugin; left as is", f.path, payload.MaxPluginSize>>20)
 }
 
 // prefetch asks for a window while the one before is being read. Some block devices read ahead by

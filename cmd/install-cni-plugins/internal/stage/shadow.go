@@ -48,10 +48,15 @@ func (s *system) openUpper(path string, dst *directory) (upper, error) {
 	}
 	defer top.close()
 
-	var inside []string
-	if o, ok := dst.overlayOf(); ok {
-		inside = append(inside, o.inside)
+	o, _ := dst.overlayOf()
+
+	if st, err := top.stat(); err == nil && o.upper != "" && isAt(o.upper, st) {
+		u, _, err := top.descend(o.inside)
+
+		return u, err
 	}
+
+	inside := []string{o.inside}
 
 	parts := strings.Split(strings.Trim(recordKey(dst.path), "/"), "/")
 	for i := range parts {
@@ -60,12 +65,74 @@ func (s *system) openUpper(path string, dst *directory) (upper, error) {
 
 	for _, in := range append(inside, "") {
 		u, found, err := top.descend(in)
+		if err == nil && u.dir != nil {
+			if err = u.dir.mayLieOver(dst); err != nil {
+				u.close()
+			}
+		}
+
 		if err != nil || found {
 			return u, err
 		}
 	}
 
 	return upper{}, nil
+}
+
+// mayLieOver refuses a directory that cannot be the upper one of the overlay that a bin directory is
+// on. What looks like an upper entry there is the very file that the node uses.
+func (d *directory) mayLieOver(dst *directory) error {
+	mine, err := d.stat()
+	if err != nil {
+		return err
+	}
+
+	shown, err := dst.stat()
+	if err != nil {
+		return err
+	}
+
+	if mine.Dev == shown.Dev && (mine.Ino == shown.Ino || dst.onOverlay()) {
+		return fmt.Errorf("%s is what the overlay shows, not its upper directory; on Talos that is /var/system/overlays/opt-diff", d.path)
+	}
+
+	o, _ := dst.overlayOf()
+
+	for _, lower := range o.lower {
+		if isAt(filepath.Join(lower, o.inside), mine) {
+			return fmt.Errorf("%s is a lower layer of the overlay, not its upper directory", d.path)
+		}
+	}
+
+	// In a container the path that the mount table names is usually not there.
+	var st unix.Stat_t
+	if o.upper != "" && unix.Stat(o.upper, &st) == nil && !isAt(filepath.Join(o.upper, o.inside), mine) {
+		return fmt.Errorf("%s does not belong to the overlay's upper directory, which is %s", d.path, o.upper)
+	}
+
+	return nil
+}
+
+// isAt reports whether a path leads to what has been looked at.
+func isAt(path string, st unix.Stat_t) bool {
+	var other unix.Stat_t
+
+	return unix.Stat(path, &other) == nil && other.Dev == st.Dev && other.Ino == st.Ino
+}
+
+// isShown reports whether the overlay shows what its upper directory has under a name, as it does
+// until somebody changes the upper directory behind its back.
+func (t target) isShown(ctx context.Context, dst *directory, name string) bool {
+	shown, err := dst.look(ctx, name)
+
+	switch {
+	case err != nil:
+		return false
+	case isWhiteout(t.stat):
+		return shown.kind == absent
+	default:
+		return shown.kind == t.kind && shown.link == t.link && shown.digest == t.digest
+	}
 }
 
 // descend walks into an upper directory; found is false where there is no such path.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/cnibake/cnibake/builder/payload"
 	"golang.org/x/sys/unix"
@@ -93,13 +94,6 @@ func (s *system) openSource(path string) (*source, error) {
 
 // list finds the plugins of a source without a manifest, and what in the directory is no plugin.
 func (s *source) list() error {
-	names, err := s.dir.names()
-	if err != nil {
-		return err
-	}
-
-	slices.Sort(names)
-
 	var ignored int
 
 	ignore := func(text string) {
@@ -108,7 +102,7 @@ func (s *source) list() error {
 		}
 	}
 
-	for _, name := range names {
+	err := s.dir.visit(func(name string) error {
 		st, err := s.dir.lstat(name)
 		if err != nil {
 			return err
@@ -124,10 +118,20 @@ func (s *source) list() error {
 			ignore(fmt.Sprintf("%s is not in the manifest; ignored", s.dir.join(name)))
 		case !payload.ValidName(name):
 			ignore(fmt.Sprintf("%q is not a plugin name; ignored", name))
+		case len(s.plugins) == payload.MaxPlugins:
+			return fmt.Errorf("%s holds more than %d plugins", s.dir.path, payload.MaxPlugins)
 		default:
 			s.plugins = append(s.plugins, payload.Plugin{Name: name, File: name, Size: st.Size})
 		}
+
+		return nil
+	})
+	if err != nil {
+		return err
 	}
+
+	slices.SortFunc(s.plugins, func(a, b payload.Plugin) int { return strings.Compare(a.Name, b.Name) })
+	slices.Sort(s.notes)
 
 	if ignored > maxIgnored {
 		s.notes = append(s.notes, fmt.Sprintf("%d more entries of %s are no plugins; ignored", ignored-maxIgnored, s.dir.path))

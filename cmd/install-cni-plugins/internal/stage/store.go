@@ -30,10 +30,20 @@ type store struct {
 	// text is the record as it was read.
 	text   []byte
 	locked bool
+	// waited says that the lock could not be had: whoever hangs with it is not waited for twice.
+	waited bool
 }
 
-// openStore opens a state directory. An error says why there is none to work with.
-func (s *system) openStore(path, dest string) (*store, error) {
+// damagedError says that there is a state directory, whose record cannot be used.
+type damagedError struct {
+	err error
+}
+
+func (e *damagedError) Error() string { return sentence(e.err) }
+
+// openStore opens a state directory. An error says why there is none to work with; it is a
+// damagedError where there is one that may still hold what must not be lost.
+func (s *system) openStore(path string, bin *directory) (*store, error) {
 	if path == "" {
 		return nil, errors.New("no state directory is named")
 	}
@@ -43,10 +53,20 @@ func (s *system) openStore(path, dest string) (*store, error) {
 		return nil, err
 	}
 
-	st := &store{dir: dir, key: dest}
+	st := &store{dir: dir, key: recordKey(bin.path)}
+
+	if mine, err := dir.stat(); err == nil && isAt(bin.path, mine) {
+		dir.close()
+
+		return nil, fmt.Errorf("%s is the bin directory itself, where nothing but plugins belongs: name another with --state-dir", path)
+	}
 
 	if err := st.load(); err != nil {
 		dir.close()
+
+		if !unusable(err) {
+			err = &damagedError{err}
+		}
 
 		return nil, err
 	}
@@ -58,6 +78,9 @@ func (s *store) close() {
 	s.dir.close()
 }
 
+// beginAnew names the backups too: a new record knows nothing of them, and would have them removed.
+const beginAnew = "move it and %s away to begin a new record"
+
 // load reads the record; a missing one is an empty one.
 func (s *store) load() error {
 	f, st, err := s.dir.open(recordName)
@@ -65,6 +88,8 @@ func (s *store) load() error {
 		s.record, s.text = newRecord(), nil
 
 		return nil
+	} else if _, ok := errors.AsType[*notRegularError](err); ok {
+		return fmt.Errorf("%w; "+beginAnew, err, s.dir.join(backupsName))
 	} else if err != nil {
 		return err
 	}
@@ -76,7 +101,7 @@ func (s *store) load() error {
 	}
 
 	if s.record, err = parseRecord(s.text); err != nil {
-		return fmt.Errorf("%s: %w; move it away to begin a new one", s.dir.join(recordName), err)
+		return fmt.Errorf("%s: %w; "+beginAnew, s.dir.join(recordName), err, s.dir.join(backupsName))
 	}
 
 	return nil
@@ -103,11 +128,21 @@ func (s *store) unsettled() bool {
 
 // begin locks the store and reads the record anew.
 func (s *store) begin(ctx context.Context, wait time.Duration) (note string, err error) {
+	if s.waited {
+		wait = 0
+	}
+
 	if note, err = s.dir.lock(ctx, wait); err != nil {
 		return "", err
 	}
 
 	s.locked = note == ""
+
+	if s.waited {
+		note = "" // said before
+	}
+
+	s.waited = !s.locked
 
 	if litter, err := s.dir.litter(); err == nil && s.locked {
 		s.dir.sweep(litter)

@@ -25,20 +25,7 @@ func temporaryName() string {
 
 // litter lists the directory's temporaries, whosever they are.
 func (d *directory) litter() ([]string, error) {
-	names, err := d.names()
-	if err != nil {
-		return nil, err
-	}
-
-	var found []string
-
-	for _, name := range names {
-		if temporaryPattern.MatchString(name) {
-			found = append(found, name)
-		}
-	}
-
-	return found, nil
+	return d.names(temporaryPattern.MatchString)
 }
 
 // sweep removes the temporaries that no running installer holds. The caller holds the directory's

@@ -86,7 +86,8 @@ func (t target) describe() string {
 	return t.digest
 }
 
-// unchanged reports whether a name still has what was looked at.
+// unchanged reports whether a name still has what was looked at. The change time of a file that has
+// several names does not tell: it moves when one of the other names is replaced.
 func (t target) unchanged(d *directory, name string) (bool, error) {
 	st, err := d.lstat(name)
 	if errors.Is(err, unix.ENOENT) {
@@ -96,5 +97,5 @@ func (t target) unchanged(d *directory, name string) (bool, error) {
 	}
 
 	return t.kind != absent && st.Ino == t.stat.Ino && st.Dev == t.stat.Dev && st.Mode == t.stat.Mode &&
-		st.Size == t.stat.Size && st.Mtim == t.stat.Mtim && st.Ctim == t.stat.Ctim, nil
+		st.Size == t.stat.Size && st.Mtim == t.stat.Mtim && (st.Ctim == t.stat.Ctim || t.stat.Nlink > 1), nil
 }

@@ -16,8 +16,9 @@ type undoer struct {
 	store  *store
 	report *Report
 	dryRun bool
-	// refused are the names that must not be deleted through the overlay they lie on.
-	refused []string
+	// refused are the names that must not be deleted through the overlay they lie on, hiding those
+	// that were brought back there.
+	refused, hiding []string
 }
 
 // undo takes back one name: what we created goes if it is still as we left it, what we replaced
@@ -70,6 +71,10 @@ func (u *undoer) undo(ctx context.Context, name string, e entry) (result Result,
 		return failed(result, sentence(err)), false
 	}
 
+	if result.Action == Restored && u.refuse(name) != "" {
+		u.hiding = append(u.hiding, name)
+	}
+
 	result.changed = true
 
 	return result, true
@@ -85,7 +90,12 @@ func failed(r Result, reason string) Result {
 // leaves that, and so does somebody who brought it back.
 func (e entry) wasBefore(t target) bool {
 	for _, c := range []*change{e.Pending, e.Done} {
-		if c != nil && c.Before != nil && c.Before.matches(t) {
+		if c == nil || c.Before == nil || !c.Before.matches(t) {
+			continue
+		}
+
+		// We may have replaced a file for its mode only; then it is the mode that tells.
+		if c.Before.Digest != c.Digest || c.Before.Mode == t.stat.Mode&0o7777 {
 			return true
 		}
 	}
@@ -118,6 +128,13 @@ func (u *undoer) procedure() string {
 
 	return fmt.Sprintf("to take out %s: remove these entries from %s, not through the mount, and reboot; "+
 		"install-cni-plugins unshadow --upper DIR does it for what hides a baked plugin", strings.Join(u.refused, " "), where)
+}
+
+// shadows says what bringing back files on an overlay leaves there: it has the bytes that were there
+// before, but not the place, which was the lower layer.
+func (u *undoer) shadows() string {
+	return fmt.Sprintf("%s is an overlay: what was restored there hides what the node image may hold under these names, also in the next image: %s; "+
+		"install-cni-plugins unshadow --upper DIR finds what hides a baked plugin", u.dst.path, strings.Join(u.hiding, " "))
 }
 
 func (u *undoer) remove(name string, was target) error {

@@ -47,7 +47,7 @@ func (o *UninstallOptions) uninstall(ctx context.Context, report *Report) error 
 	}
 	defer dst.close()
 
-	st, err := o.system.openStore(o.StateDir, recordKey(o.Dest))
+	st, err := o.system.openStore(o.StateDir, dst)
 	if err != nil {
 		report.note(fmt.Sprintf("no record: %s; nothing is deleted that may have been there before us", sentence(err)))
 		o.leaveAll(dst, report)
@@ -134,6 +134,10 @@ func (o *UninstallOptions) undoAll(ctx context.Context, u *undoer) {
 
 	if len(u.refused) > 0 {
 		u.report.note(u.procedure())
+	}
+
+	if len(u.hiding) > 0 {
+		u.report.note(u.shadows())
 	}
 }
 

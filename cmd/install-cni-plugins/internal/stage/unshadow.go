@@ -65,6 +65,10 @@ func Unshadow(ctx context.Context, o UnshadowOptions) (*Unshadowing, error) {
 	}
 	defer dst.close()
 
+	if !dst.onOverlay() {
+		return out, fmt.Errorf("%s is not on an overlay, so nothing is hidden there", o.Dest)
+	}
+
 	up, err := o.system.openUpper(o.Upper, dst)
 	if err != nil {
 		return out, errors.New(sentence(err))
@@ -81,7 +85,7 @@ func Unshadow(ctx context.Context, o UnshadowOptions) (*Unshadowing, error) {
 
 	baked, doubt := up.baked(dst)
 	if doubt != "" {
-		out.Notes = append(out.Notes, doubt+"; files stay, only whiteouts can be told to hide something")
+		out.Notes = append(out.Notes, doubt+"; "+o.evidence())
 	}
 
 	var carried payload.Manifest
@@ -92,7 +96,7 @@ func Unshadow(ctx context.Context, o UnshadowOptions) (*Unshadowing, error) {
 	}
 
 	for _, name := range o.names(baked, carried) {
-		h, err := o.unshadow(ctx, up, name, baked, carried)
+		h, err := o.unshadow(ctx, dst, up, name, baked, carried)
 		if err != nil {
 			return out, errors.New(sentence(err))
 		}
@@ -127,7 +131,16 @@ func (o *UnshadowOptions) names(baked, carried payload.Manifest) []string {
 	})
 }
 
-func (o *UnshadowOptions) unshadow(ctx context.Context, up upper, name string, baked, carried payload.Manifest) (Hiding, error) {
+// evidence says what tells that an entry hides something where the image's manifest does not.
+func (o *UnshadowOptions) evidence() string {
+	if len(o.Distro.PlatformOwned) == 0 {
+		return "files stay, only whiteouts can be told to hide something"
+	}
+
+	return "of files, only those with names that " + o.Distro.Name + " bakes itself can be told to hide something"
+}
+
+func (o *UnshadowOptions) unshadow(ctx context.Context, dst *directory, up upper, name string, baked, carried payload.Manifest) (Hiding, error) {
 	shadow, t, found, err := up.shadowOf(ctx, name, sameDigests(name, baked, carried)...)
 	if err != nil || !found {
 		return Hiding{}, err
@@ -146,6 +159,12 @@ func (o *UnshadowOptions) unshadow(ctx context.Context, up upper, name string, b
 
 	if t.kind == folder {
 		h.Reason = "it is a directory: see what it holds and remove it by hand"
+
+		return h, nil
+	}
+
+	if !t.isShown(ctx, dst, name) {
+		h.Reason = fmt.Sprintf("%s shows something else: either %s is not the upper directory of its overlay, or it was changed since the last boot", dst.path, o.Upper)
 
 		return h, nil
 	}
