@@ -32,6 +32,8 @@ type Options struct {
 	Profiles []profiles.Profile
 	// Architectures replaces each profile's own, when not empty.
 	Architectures []string
+	// Packaging replaces each profile's own, when not empty.
+	Packaging profiles.Packaging
 	// Plugins is applied on top of each profile's own selection.
 	Plugins profiles.Selection
 
@@ -154,6 +156,8 @@ func newPlan(options Options) (*plan, error) {
 			return nil, fmt.Errorf("profile %s: format %s cannot be built by this program", profile.Name, profile.Format)
 		}
 
+		profile.Packaging = packagingFor(options, profile)
+
 		selection, err := selectPlugins(options, profile)
 		if err != nil {
 			return nil, fmt.Errorf("profile %s: %w", profile.Name, err)
@@ -191,6 +195,21 @@ func newPlan(options Options) (*plan, error) {
 	}
 
 	return p, nil
+}
+
+// packagingFor is what was asked for, or else the profile's own as far as the source can do it.
+func packagingFor(options Options, profile profiles.Profile) profiles.Packaging {
+	if options.Packaging != "" {
+		return options.Packaging
+	}
+
+	if _, merges := options.Source.(plugins.Merger); !merges && profile.Packaging == profiles.Multicall {
+		options.Log.Info(fmt.Sprintf("%s: source %s has separate programs, so they are carried as such", profile.Name, options.Source.Kind()))
+
+		return profiles.Separate
+	}
+
+	return profile.Packaging
 }
 
 // keyFor returns the set that a target takes its plugins from.
@@ -233,12 +252,12 @@ func selectPlugins(options Options, profile profiles.Profile) ([]profiles.Plugin
 		}
 	}
 
-	if profile.Overlap == profiles.Omit {
-		d, err := distro.Lookup(profile.Distro)
-		if err != nil {
-			return nil, err
-		}
+	d, err := distro.Lookup(profile.Distro)
+	if err != nil {
+		return nil, err
+	}
 
+	if profile.Overlap == profiles.Omit {
 		for _, plugin := range options.Pin.Plugins {
 			if d.Owns(plugin.Name) && !slices.Contains(options.Plugins.With, plugin.Name) {
 				without = append(without, plugin.Name)

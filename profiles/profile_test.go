@@ -176,7 +176,7 @@ func TestProfileValidation(t *testing.T) {
 		"name":                   {"talos", "name: talos\n", "name: ../talos\n", `name "../talos": use lower-case letters, digits and dashes`},
 		"name missing":           {"talos", "name: talos\n", "", `name "": use lower-case letters, digits and dashes`},
 		"format":                 {"talos", "format: talos-extension", "format: iso", `format "iso" is none of talos-extension, archive, image`},
-		"packaging":              {"talos", "packaging: separate", "packaging: both", `packaging "both" is none of separate, multicall`},
+		"packaging":              {"k3s", "packaging: separate", "packaging: both", `packaging "both" is none of separate, multicall`},
 		"compression":            {"talos", "compression: zstd", "compression: xz", `compression "xz" is none of zstd, gzip, none`},
 		"overlap":                {"talos", "overlap: replace", "overlap: keep", `overlap "keep" is none of replace, omit`},
 		"distro missing":         {"talos", "distro: talos\n", "", `distro is missing: name the distribution whose own plugins may overlap, or generic`},

@@ -109,11 +109,12 @@ func TestNamespace(t *testing.T) {
 func TestDocument(t *testing.T) {
 	t.Parallel()
 
-	for _, arch := range []string{"amd64", "arm64"} {
+	for arch, prefix := range map[string]string{"amd64": "", "arm64": "cni-plugins/"} {
 		t.Run(arch, func(t *testing.T) {
 			t.Parallel()
 
 			s := subject(buildertest.Plugins(t, arch))
+			s.ModulePrefix = prefix
 			document := parse(t, encode(t, s))
 
 			if document.SPDXVersion != "SPDX-2.3" || document.DataLicense != "CC0-1.0" || document.DocumentName != "cni-plugins-v1.9.1-1-"+arch {
@@ -165,14 +166,14 @@ func checkProgram(t *testing.T, s attest.Subject, packages map[common.ElementID]
 		got[packages[id].PackageName+" "+packages[id].PackageVersion] = checksum(packages[id])
 	}
 
-	want := map[string]string{"stdlib " + binary.BuildInfo.GoVersion: ""}
+	want := map[string]string{s.ModulePrefix + "stdlib " + binary.BuildInfo.GoVersion: ""}
 	for _, module := range append(binary.BuildInfo.Deps, &binary.BuildInfo.Main) {
 		sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(module.Sum, "h1:"))
 		if err != nil {
 			t.Fatal(err)
 		}
 
-		want[module.Path+" "+module.Version] = "sha256:" + hex.EncodeToString(sum)
+		want[s.ModulePrefix+module.Path+" "+module.Version] = "sha256:" + hex.EncodeToString(sum)
 	}
 
 	for name, sum := range want {

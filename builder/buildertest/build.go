@@ -4,6 +4,7 @@
 package buildertest
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -68,9 +69,13 @@ func Options(t testing.TB, formats map[profiles.Format]builder.Format) builder.O
 	log := slog.New(slog.DiscardHandler)
 
 	return builder.Options{
-		Pin:       pin,
-		Source:    &plugins.ModuleSource{Compiler: toolchain, Merge: toolchain, Cache: files, Log: log},
-		Installer: func() (installer.Source, error) { return installer.Find(workDir, nil, toolchain) },
+		Pin:    pin,
+		Source: &plugins.ModuleSource{Compiler: toolchain, Merge: toolchain, Cache: files, Log: log},
+		Installer: func() (installer.Source, error) {
+			source, err := installer.Find(workDir, nil, toolchain)
+
+			return &installer.CachedSource{Source: source, Toolchain: toolchain, Cache: files}, err
+		},
 		Formats:   formats,
 		Packer:    oci.NewPacker(files, 2),
 		Out:       filepath.Join(t.TempDir(), "dist"),
@@ -85,6 +90,23 @@ func Options(t testing.TB, formats map[profiles.Format]builder.Format) builder.O
 func Plugins(t testing.TB, arch string) *plugins.Set {
 	t.Helper()
 
+	return collect(t, arch, plugins.Collect)
+}
+
+// MergedPlugins is Plugins linked into one program, a copy for each name.
+func MergedPlugins(t testing.TB, arch string) *plugins.Set {
+	t.Helper()
+
+	return collect(t, arch, func(ctx context.Context, source plugins.Source, pin profiles.Pin, arch string, selection []profiles.Plugin, dir string) (*plugins.Set, error) {
+		return plugins.CollectMerged(ctx, source, pin, arch, selection, "", dir)
+	})
+}
+
+type collector func(ctx context.Context, source plugins.Source, pin profiles.Pin, arch string, selection []profiles.Plugin, dir string) (*plugins.Set, error)
+
+func collect(t testing.TB, arch string, from collector) *plugins.Set {
+	t.Helper()
+
 	unlock := lock(t)
 	defer unlock()
 
@@ -95,7 +117,7 @@ func Plugins(t testing.TB, arch string) *plugins.Set {
 		t.Fatal(err)
 	}
 
-	set, err := plugins.Collect(t.Context(), options.Source, options.Pin, arch, selection, t.TempDir())
+	set, err := from(t.Context(), options.Source, options.Pin, arch, selection, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

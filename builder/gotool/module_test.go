@@ -77,7 +77,19 @@ func TestHostileEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	goenv := filepath.Join(t.TempDir(), "env")
+	// Where `go env -w` writes by default; modules and compiled packages are kept elsewhere.
+	home := t.TempDir()
+	goenv := filepath.Join(home, ".config/go/env")
+	elsewhere := []string{"HOME=" + home, "XDG_CONFIG_HOME="}
+
+	for _, key := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} {
+		value, err := exec.CommandContext(t.Context(), goCommand, "env", key).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		elsewhere = append(elsewhere, key+"="+strings.TrimSpace(string(value)))
+	}
 
 	// The go command refuses to write what it does not know.
 	for _, setting := range hostile {
@@ -99,7 +111,8 @@ func TestHostileEnvironment(t *testing.T) {
 	for name, more := range map[string][]string{
 		"plain":            nil,
 		"environment":      hostile,
-		"go env -w":        {"GOENV=" + goenv},
+		"go env -w":        elsewhere,
+		"GOENV":            {"GOENV=" + goenv},
 		"experiment":       {"GOEXPERIMENT=nogreenteagc,nodwarf5"},
 		"invalid":          {"GOEXPERIMENT=nosuch", "GOFIPS140=nosuch", "GOFLAGS=--nosuch", "GOAMD64=v99", "GOROOT=/nonexistent", "GO111MODULE=no"},
 		"invalid go env":   {"GOENV=" + invalid},

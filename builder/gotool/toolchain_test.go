@@ -23,14 +23,15 @@ func writeFile(t *testing.T, name, content string, mode fs.FileMode) {
 }
 
 func TestNoToolchain(t *testing.T) {
-	t.Parallel()
-
+	// Scripts are written before other tests start processes, which would have them open for writing.
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "plain/go"), "#!/bin/sh\n", 0o644)
 	writeFile(t, filepath.Join(dir, "directory/go/file"), "", 0o644)
 	writeFile(t, filepath.Join(dir, "broken/go"), "#!/bin/sh\necho >&2 'no GOROOT'\nexit 2\n", 0o755)
 	writeFile(t, filepath.Join(dir, "junk/go"), "#!/bin/sh\necho go version 1\n", 0o755)
 	writeFile(t, filepath.Join(dir, "foreign/go"), "\x7fELF of another machine", 0o755)
+
+	t.Parallel()
 
 	for name, test := range map[string]struct {
 		environ []string
@@ -139,8 +140,7 @@ func TestCompilerMessage(t *testing.T) {
 // TestCancel: when the context ends, the go command ends together with what it started, and the error
 // says that nothing is wrong with the toolchain.
 func TestCancel(t *testing.T) {
-	t.Parallel()
-
+	// Written before other tests start processes, as above.
 	dir := t.TempDir()
 	pidFile := filepath.Join(dir, "pid")
 
@@ -151,6 +151,8 @@ echo $! > `+pidFile+`.new
 mv `+pidFile+`.new `+pidFile+`
 wait
 `, 0o755)
+
+	t.Parallel()
 
 	tool, err := gotool.Find(t.Context(), []string{"PATH=" + dir + ":/usr/bin:/bin"})
 	if err != nil {

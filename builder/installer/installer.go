@@ -9,9 +9,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"runtime/debug"
 	"strings"
+
+	"golang.org/x/mod/modfile"
 
 	"github.com/cnibake/cnibake/builder/payload"
 )
@@ -61,15 +62,13 @@ func Find(workDir string, own *debug.BuildInfo, compiler Compiler) (Source, erro
 	return &ModuleSource{Version: own.Main.Version, Sum: own.Main.Sum, Compiler: compiler}, nil
 }
 
-var moduleLine = regexp.MustCompile(`(?m)^module[ \t]+` + regexp.QuoteMeta(modulePath) + `[ \t]*(//.*)?$`)
-
 // checkout returns the root of the checkout of our module that a directory lies in.
 func checkout(dir string) (string, bool) {
 	for {
 		data, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 		if err == nil {
 			// The innermost go.mod decides, as it does for the go command.
-			return dir, moduleLine.Match(data)
+			return dir, modfile.ModulePath(data) == modulePath
 		}
 
 		parent := filepath.Dir(dir)

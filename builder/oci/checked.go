@@ -37,3 +37,18 @@ func (c *checkedReader) finish(want v1.Hash) error {
 
 	return nil
 }
+
+// checkBlob compares the digest of what read returns.
+func checkBlob(read func() ([]byte, error), want v1.Hash) error {
+	data, err := read()
+	if err != nil {
+		return fmt.Errorf("reading blob %s: %w", want, err)
+	}
+
+	sum := sha256.Sum256(data)
+	if got := hex.EncodeToString(sum[:]); want.Algorithm != "sha256" || got != want.Hex {
+		return fmt.Errorf("blob %s has sha256:%s instead: it was altered", want, got)
+	}
+
+	return nil
+}

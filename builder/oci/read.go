@@ -25,18 +25,22 @@ func IsLayout(dir string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// maxImages bounds how many images of an untrusted index are looked at, nested ones included.
-const maxImages = 100
+// maxEntries bounds how many entries of an untrusted index are looked at, those of nested ones
+// included: a few small blobs can list each other often enough to keep a reader busy for years.
+const maxEntries = 100
 
 // ReadLayout returns the images of an OCI image layout, also those of nested indexes. Entries that
-// are not images of an operating system (signatures, attestations) are left out.
+// are not images of an operating system (signatures, attestations) are left out. Manifests and
+// configurations must have the digests by which they are listed.
 func ReadLayout(dir string) ([]v1.Image, error) {
 	index, err := layout.ImageIndexFromPath(dir)
 	if err != nil {
 		return nil, fmt.Errorf("reading layout %s: %w", dir, err)
 	}
 
-	images, err := indexImages(index, 0)
+	left := maxEntries
+
+	images, err := indexImages(index, 0, &left)
 	if err != nil {
 		return nil, fmt.Errorf("reading layout %s: %w", dir, err)
 	}
@@ -48,7 +52,7 @@ func ReadLayout(dir string) ([]v1.Image, error) {
 	return images, nil
 }
 
-func indexImages(index v1.ImageIndex, depth int) ([]v1.Image, error) {
+func indexImages(index v1.ImageIndex, depth int, left *int) ([]v1.Image, error) {
 	const deepest = 4
 	if depth > deepest {
 		return nil, errors.New("indexes are nested too deeply")
@@ -62,16 +66,22 @@ func indexImages(index v1.ImageIndex, depth int) ([]v1.Image, error) {
 	var images []v1.Image
 
 	for _, descriptor := range manifest.Manifests {
+		if *left--; *left < 0 {
+			return nil, fmt.Errorf("more than %d entries", maxEntries)
+		}
+
 		switch {
-		case len(images) >= maxImages:
-			return nil, fmt.Errorf("more than %d images", maxImages)
 		case descriptor.MediaType.IsIndex():
 			nested, err := index.ImageIndex(descriptor.Digest)
 			if err != nil {
 				return nil, err
 			}
 
-			more, err := indexImages(nested, depth+1)
+			if err := checkBlob(nested.RawManifest, descriptor.Digest); err != nil {
+				return nil, err
+			}
+
+			more, err := indexImages(nested, depth+1, left)
 			if err != nil {
 				return nil, err
 			}
@@ -83,18 +93,37 @@ func indexImages(index v1.ImageIndex, depth int) ([]v1.Image, error) {
 				return nil, err
 			}
 
-			manifest, err := image.Manifest()
+			isImage, err := checkImage(image, descriptor.Digest)
 			if err != nil {
 				return nil, err
 			}
 
-			if manifest.Config.MediaType.IsConfig() {
+			if isImage {
 				images = append(images, image)
 			}
 		}
 	}
 
 	return images, nil
+}
+
+// checkImage reports whether a manifest is an operating system's, and whether it and its
+// configuration were altered.
+func checkImage(image v1.Image, digest v1.Hash) (bool, error) {
+	if err := checkBlob(image.RawManifest, digest); err != nil {
+		return false, err
+	}
+
+	manifest, err := image.Manifest()
+	if err != nil {
+		return false, fmt.Errorf("reading manifest %s: %w", digest, err)
+	}
+
+	if !manifest.Config.MediaType.IsConfig() {
+		return false, nil
+	}
+
+	return true, checkBlob(image.RawConfigFile, manifest.Config.Digest)
 }
 
 // Files calls visit for every entry of every layer of an image, bottom layer first. Layers are

@@ -35,6 +35,16 @@ func (s *ArchiveSource) Kind() string { return "archive" }
 func (s *ArchiveSource) Provide(ctx context.Context, pin profiles.Pin, arch string, selection []profiles.Plugin, dir string) (Files, error) {
 	name := strings.ReplaceAll(s.Path, "{arch}", arch)
 
+	// Reading a FIFO would block, and a device may never end.
+	info, err := os.Stat(name)
+	if err != nil {
+		return Files{}, fmt.Errorf("reading archive: %w", err)
+	}
+
+	if !info.Mode().IsRegular() {
+		return Files{}, fmt.Errorf("archive %s is not a regular file", name)
+	}
+
 	digest, size, err := payload.DigestFile(name)
 	if err != nil {
 		return Files{}, fmt.Errorf("reading archive: %w", err)
@@ -85,6 +95,7 @@ func unpack(ctx context.Context, name string, selection []profiles.Plugin, dir s
 	files := Files{ByName: make(map[string]File)}
 	content := &io.LimitedReader{R: compressed, N: maxArchiveSize}
 	archive := tar.NewReader(content)
+	room := int64(maxArchiveSize)
 
 	for n := 0; ; n++ {
 		if err := ctx.Err(); err != nil {
@@ -103,6 +114,11 @@ func unpack(ctx context.Context, name string, selection []profiles.Plugin, dir s
 			return Files{}, fmt.Errorf("reading tar archive: %w", err)
 		case n >= maxArchiveEntries:
 			return Files{}, fmt.Errorf("has more than %d entries", maxArchiveEntries)
+		}
+
+		// A sparse file unpacks to more than the bytes it takes in the archive.
+		if room -= header.Size; room < 0 {
+			return Files{}, fmt.Errorf("unpacks to more than %d bytes", int64(maxArchiveSize))
 		}
 
 		plugin := strings.TrimPrefix(header.Name, "./")

@@ -32,6 +32,10 @@ func (s *DirectorySource) Provide(ctx context.Context, pin profiles.Pin, arch st
 	name := strings.ReplaceAll(s.Path, "{arch}", arch)
 	files := Files{ByName: make(map[string]File)}
 
+	if _, err := os.Stat(name); err != nil {
+		return Files{}, fmt.Errorf("reading directory source: %w", err)
+	}
+
 	for _, plugin := range selection {
 		if err := ctx.Err(); err != nil {
 			return Files{}, err

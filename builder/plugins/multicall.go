@@ -30,7 +30,7 @@ var _ Merger = (*ModuleSource)(nil)
 
 // generatorRevision changes when the generator's output does, so that older programs are not taken
 // from the cache.
-const generatorRevision = "1"
+const generatorRevision = "2"
 
 // ProvideMerged compiles the program, or takes it from the cache. It is refused unless its build info
 // shows the pinned module and sum among what it was linked from.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	neturl "net/url"
 	"os"
 	"strconv"
 	"time"
@@ -113,6 +114,13 @@ func (s *ReleaseSource) attempt(ctx context.Context, url, want, target string) e
 	defer stall.Stop()
 
 	response, err := s.Client.Do(request)
+
+	// Whoever gets the error knows the address.
+	var failed *neturl.Error
+	if errors.As(err, &failed) {
+		err = failed.Err
+	}
+
 	if err != nil {
 		return err
 	}
@@ -147,6 +155,10 @@ func (s *ReleaseSource) attempt(ctx context.Context, url, want, target string) e
 		return fmt.Errorf("after %d bytes: %w", digester.Size(), err)
 	}
 
+	if digester.Size() > maxDownload {
+		return backoff.Permanent(fmt.Errorf("the server sends more than %d bytes, which no release archive has", maxDownload))
+	}
+
 	if digester.Digest() != want {
 		return backoff.Permanent(fmt.Errorf("what arrived is not the pinned archive: %d bytes of type %q (%s) with %s instead of %s: look at the address or the proxy in between",
 			digester.Size(), response.Header.Get("Content-Type"), sniff(target), digester.Digest(), want))
@@ -164,7 +176,7 @@ func statusError(response *http.Response) error {
 		const longest = 60 // seconds; a build does not wait for what a server asks beyond that
 
 		if seconds, parseErr := strconv.Atoi(response.Header.Get("Retry-After")); parseErr == nil && seconds > 0 {
-			return errors.Join(err, backoff.RetryAfter(min(seconds, longest)))
+			return &laterError{err, backoff.RetryAfter(min(seconds, longest))}
 		}
 
 		return err
@@ -174,6 +186,13 @@ func statusError(response *http.Response) error {
 		return backoff.Permanent(err)
 	}
 }
+
+// laterError is an answer with which the server also said when to ask again. The latter is for the
+// retrying only and stays out of the message.
+type laterError struct{ answer, when error }
+
+func (e *laterError) Error() string   { return e.answer.Error() }
+func (e *laterError) Unwrap() []error { return []error{e.answer, e.when} }
 
 // touchReader calls touch whenever data arrives.
 type touchReader struct {

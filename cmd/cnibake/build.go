@@ -114,6 +114,13 @@ func (a *app) build(ctx context.Context, o buildOptions) error {
 		return err
 	}
 
+	var packaging profiles.Packaging
+	if o.packaging != "" {
+		if packaging, err = profiles.ParsePackaging(o.packaging); err != nil {
+			return err
+		}
+	}
+
 	cached, err := a.cache()
 	if err != nil {
 		return err
@@ -131,9 +138,10 @@ func (a *app) build(ctx context.Context, o buildOptions) error {
 		Pin:           pin,
 		Profiles:      chosen,
 		Architectures: o.architectures,
+		Packaging:     packaging,
 		Plugins:       profiles.Selection{With: o.with, Without: o.without},
 		Source:        source,
-		Installer:     func() (installer.Source, error) { return findInstaller(o.installer, toolchain) },
+		Installer:     func() (installer.Source, error) { return findInstaller(o.installer, toolchain, cache) },
 		Formats: map[profiles.Format]builder.Format{
 			profiles.FormatTalosExtension: extension.Format{},
 			profiles.FormatArchive:        builder.Archive{},
@@ -185,12 +193,6 @@ func (o buildOptions) loadProfiles() ([]profiles.Profile, error) {
 			}
 		}
 
-		if o.packaging != "" {
-			if profile.Packaging, err = profiles.ParsePackaging(o.packaging); err != nil {
-				return nil, err
-			}
-		}
-
 		chosen = append(chosen, profile)
 	}
 
@@ -227,7 +229,7 @@ func (a *app) source(o buildOptions, chosen []profiles.Profile, cache builder.Fi
 	}
 }
 
-func findInstaller(path string, toolchain *builder.Toolchain) (installer.Source, error) {
+func findInstaller(path string, toolchain *builder.Toolchain, cache builder.FileCache) (installer.Source, error) {
 	if path != "" {
 		return &installer.FileSource{Path: path}, nil
 	}
@@ -239,7 +241,12 @@ func findInstaller(path string, toolchain *builder.Toolchain) (installer.Source,
 
 	own, _ := debug.ReadBuildInfo()
 
-	return installer.Find(workDir, own, toolchain)
+	source, err := installer.Find(workDir, own, toolchain)
+	if err != nil {
+		return nil, err
+	}
+
+	return &installer.CachedSource{Source: source, Toolchain: toolchain, Cache: cache}, nil
 }
 
 // sourceDate is SOURCE_DATE_EPOCH (https://reproducible-builds.org/specs/source-date-epoch/), or 0.
