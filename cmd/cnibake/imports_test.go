@@ -30,12 +30,15 @@ var allowedImports = map[string][]string{
 	"builder/oci":       {"builder/rootfs"},
 	"builder/attest":    {"builder/payload", "builder/oci"},
 	"builder":           {"profiles", "profiles/distro", "builder/payload", "builder/rootfs", "builder/gotool", "builder/cache", "builder/plugins", "builder/installer", "builder/oci", "builder/attest"},
+	// What the merged and the separate plugins are compared by; data, for other proofs to use too.
+	"builder/plugins/sameness": {},
 	// Only tests import it.
 	"builder/buildertest":  {"profiles", "builder/..."},
 	"extension":            {"profiles", "profiles/distro", "builder/..."},
 	"extension/lint":       {"profiles", "profiles/distro", "builder/...", "extension"},
 	"extension/release":    {"profiles"},
 	"extension/talosimage": {"builder/oci", "extension/release"},
+	"hack/bench":           {anyOfOurs},
 	"cmd/cnibake":          {anyOfOurs},
 
 	"cmd/install-cni-plugins":                      {"builder/payload", "profiles/distro", "cmd/install-cni-plugins/internal/..."},

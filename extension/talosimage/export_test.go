@@ -1,0 +1,8 @@
+package talosimage
+
+// What fuzz tests feed without files.
+var (
+	WalkInitramfs = walkInitramfs
+	ReadRootfs    = readRootfs
+	UKIInitrds    = ukiInitrds
+)
