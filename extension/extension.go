@@ -3,7 +3,6 @@
 package extension
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/siderolabs/talos/pkg/machinery/extensions"
-	"gopkg.in/yaml.v3"
 
 	"github.com/cnibake/cnibake/builder"
 	"github.com/cnibake/cnibake/builder/oci"
@@ -129,7 +127,7 @@ func label(labels map[string]string, name string) string {
 }
 
 func encodeManifest(profile profiles.Profile, pin profiles.Pin, content payload.Manifest) ([]byte, error) {
-	manifest := extensions.Manifest{
+	return encodeYAML(extensions.Manifest{
 		Version: manifestVersion,
 		Metadata: extensions.Metadata{
 			Name:    profile.Extension.Name,
@@ -139,18 +137,7 @@ func encodeManifest(profile profiles.Profile, pin profiles.Pin, content payload.
 				strings.Join(content.Names(), ", ")),
 			Compatibility: extensions.Compatibility{Talos: extensions.Constraint{Version: profile.Extension.Talos}},
 		},
-	}
-
-	var out bytes.Buffer
-
-	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
-
-	if err := encoder.Encode(manifest); err != nil {
-		return nil, err
-	}
-
-	return out.Bytes(), encoder.Close()
+	})
 }
 
 // containerdPart is the drop-in for containerd 2.1 and later that makes it search several plugin

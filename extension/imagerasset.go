@@ -17,6 +17,54 @@ import (
 	"github.com/cnibake/cnibake/builder/rootfs"
 )
 
+// ImagerAsset is where the Talos imager takes an extension from. Exactly one field is set.
+type ImagerAsset struct {
+	// ImageRef is a registry reference with digest.
+	ImageRef string `yaml:"imageRef,omitempty"`
+	// OCIPath is the directory of an OCI layout, TarballPath a plain tar, as the imager sees them.
+	OCIPath     string `yaml:"ociPath,omitempty"`
+	TarballPath string `yaml:"tarballPath,omitempty"`
+}
+
+// At returns the asset with another path, the one at which the imager's container sees it. An empty path
+// changes nothing.
+func (a ImagerAsset) At(path string) (ImagerAsset, error) {
+	switch {
+	case path == "":
+	case a.OCIPath != "":
+		a.OCIPath = path
+	case a.TarballPath != "":
+		a.TarballPath = path
+	default:
+		return a, errors.New("an image in a registry has no path")
+	}
+
+	return a, nil
+}
+
+// key and value of the asset's only entry.
+func (a ImagerAsset) key() string {
+	switch {
+	case a.OCIPath != "":
+		return "ociPath"
+	case a.TarballPath != "":
+		return "tarballPath"
+	default:
+		return "imageRef"
+	}
+}
+
+func (a ImagerAsset) value() string {
+	switch {
+	case a.OCIPath != "":
+		return a.OCIPath
+	case a.TarballPath != "":
+		return a.TarballPath
+	default:
+		return a.ImageRef
+	}
+}
+
 // FindImagerAsset recognises an extension by content: the directory of an OCI layout, a plain tar, or else
 // a registry reference, whose digest is asked for unless it has one.
 func FindImagerAsset(ctx context.Context, extension string) (ImagerAsset, error) {
@@ -37,13 +85,7 @@ func FindImagerAsset(ctx context.Context, extension string) (ImagerAsset, error)
 }
 
 func findTar(ctx context.Context, file string) (ImagerAsset, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return ImagerAsset{}, fmt.Errorf("finding extension: %w", err)
-	}
-	defer f.Close()
-
-	content, compression, err := oci.Decompress(f)
+	content, compression, err := oci.Open(file)
 	if err != nil {
 		return ImagerAsset{}, fmt.Errorf("finding extension: %s: %w", file, err)
 	}

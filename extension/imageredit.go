@@ -114,29 +114,6 @@ func isNull(node *yaml.Node) bool {
 	return node == nil || node.Kind == yaml.ScalarNode && node.Tag == "!!null"
 }
 
-// key and value of the asset's only entry.
-func (a ImagerAsset) key() string {
-	switch {
-	case a.OCIPath != "":
-		return "ociPath"
-	case a.TarballPath != "":
-		return "tarballPath"
-	default:
-		return "imageRef"
-	}
-}
-
-func (a ImagerAsset) value() string {
-	switch {
-	case a.OCIPath != "":
-		return a.OCIPath
-	case a.TarballPath != "":
-		return a.TarballPath
-	default:
-		return a.ImageRef
-	}
-}
-
 // findSame returns the value of the entry that the asset replaces: the same path, or an image of the same
 // repository.
 func findSame(list *yaml.Node, asset ImagerAsset) *yaml.Node {

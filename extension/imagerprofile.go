@@ -19,31 +19,6 @@ import (
 //go:embed data
 var talosData embed.FS
 
-// ImagerAsset is where the Talos imager takes an extension from. Exactly one field is set.
-type ImagerAsset struct {
-	// ImageRef is a registry reference with digest.
-	ImageRef string `yaml:"imageRef,omitempty"`
-	// OCIPath is the directory of an OCI layout, TarballPath a plain tar, as the imager sees them.
-	OCIPath     string `yaml:"ociPath,omitempty"`
-	TarballPath string `yaml:"tarballPath,omitempty"`
-}
-
-// At returns the asset with another path, the one at which the imager's container sees it. An empty path
-// changes nothing.
-func (a ImagerAsset) At(path string) (ImagerAsset, error) {
-	switch {
-	case path == "":
-	case a.OCIPath != "":
-		a.OCIPath = path
-	case a.TarballPath != "":
-		a.TarballPath = path
-	default:
-		return a, errors.New("an image in a registry has no path")
-	}
-
-	return a, nil
-}
-
 // ImagerProfile says what the Talos imager is to make.
 type ImagerProfile struct {
 	// Talos is the release, for example v1.13.9.

@@ -4,21 +4,10 @@
 package profiles
 
 import (
-	"embed"
-	"fmt"
-	"io"
+	_ "embed"
 	"maps"
-	"os"
-	"path"
 	"slices"
-	"strings"
 )
-
-//go:embed pins/*.yaml
-var pinFiles embed.FS
-
-//go:embed profiles/*.yaml
-var profileFiles embed.FS
 
 // License is the licence text of the plugins (Apache-2.0), which travels with every artifact.
 // It is the LICENSE file of the pinned upstream module, unchanged.
@@ -29,50 +18,6 @@ var License []byte
 // Architectures returns the architectures plugins can be built for, in Go's names.
 func Architectures() []string {
 	return []string{"amd64", "arm", "arm64"}
-}
-
-// builtin returns the names of the embedded YAML files of a directory, without their ending, sorted.
-func builtin(files embed.FS, dir string) []string {
-	entries, err := files.ReadDir(dir)
-	if err != nil {
-		panic(err) // the directory is compiled in
-	}
-
-	var names []string
-
-	for _, entry := range entries {
-		names = append(names, strings.TrimSuffix(entry.Name(), ".yaml"))
-	}
-
-	slices.Sort(names)
-
-	return names
-}
-
-// isFile tells a file name from the name of something built in.
-func isFile(argument string) bool {
-	return strings.ContainsRune(argument, os.PathSeparator) || path.Ext(argument) == ".yaml" || path.Ext(argument) == ".yml"
-}
-
-// readFile reads a user's YAML file, which must be a regular file of at most maxDocument bytes.
-func readFile(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-
-	// A FIFO would block for ever.
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", name)
-	}
-
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-
-	return io.ReadAll(io.LimitReader(file, maxDocument+1))
 }
 
 func sortedKeys[V any](m map[string]V) []string {

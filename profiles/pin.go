@@ -3,7 +3,6 @@ package profiles
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"regexp"
 	"slices"
@@ -145,26 +144,12 @@ func Pins() []string {
 // LoadPin returns the built-in pin of a version, or the pin in the file that the argument names:
 // an argument with a slash or ending in .yaml or .yml is a file.
 func LoadPin(versionOrFile string) (Pin, error) {
-	if !isFile(versionOrFile) {
-		data, err := pinFiles.ReadFile(path.Join("pins", versionOrFile+".yaml"))
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
-			return Pin{}, fmt.Errorf("unknown pin %q: built in are %s; a file of your own is named with a slash or ending in .yaml",
-				versionOrFile, strings.Join(Pins(), ", "))
-		}
-
-		if err != nil {
-			return Pin{}, fmt.Errorf("reading pin %s: %w", versionOrFile, err)
-		}
-
-		return ParsePin("pins/"+versionOrFile+".yaml", data)
-	}
-
-	data, err := readFile(versionOrFile)
+	file, data, err := read("pin", pinFiles, versionOrFile, Pins())
 	if err != nil {
-		return Pin{}, fmt.Errorf("reading pin: %w", err)
+		return Pin{}, err
 	}
 
-	return ParsePin(versionOrFile, data)
+	return ParsePin(file, data)
 }
 
 // ParsePin decodes a pin strictly and checks it; file is used in messages only.

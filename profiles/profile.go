@@ -3,7 +3,6 @@ package profiles
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"regexp"
 	"slices"
@@ -145,20 +144,7 @@ func Names() []string {
 
 // Source returns the YAML text of a built-in profile, or of the file that the argument names.
 func Source(nameOrFile string) ([]byte, error) {
-	if isFile(nameOrFile) {
-		data, err := readFile(nameOrFile)
-		if err != nil {
-			return nil, fmt.Errorf("reading profile: %w", err)
-		}
-
-		return data, nil
-	}
-
-	data, err := profileFiles.ReadFile(path.Join("profiles", nameOrFile+".yaml"))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
-		return nil, fmt.Errorf("unknown profile %q: built in are %s; a file of your own is named with a slash or ending in .yaml",
-			nameOrFile, strings.Join(Names(), ", "))
-	}
+	_, data, err := read("profile", profileFiles, nameOrFile, Names())
 
 	return data, err
 }
@@ -166,14 +152,9 @@ func Source(nameOrFile string) ([]byte, error) {
 // Load returns the built-in profile of that name, or the profile in the file that the argument
 // names: an argument with a slash or ending in .yaml or .yml is a file.
 func Load(nameOrFile string) (Profile, error) {
-	data, err := Source(nameOrFile)
+	file, data, err := read("profile", profileFiles, nameOrFile, Names())
 	if err != nil {
 		return Profile{}, err
-	}
-
-	file := nameOrFile
-	if !isFile(nameOrFile) {
-		file = path.Join("profiles", nameOrFile+".yaml")
 	}
 
 	return Parse(file, data)

@@ -12,7 +12,7 @@ func RequireRoot(t testing.TB) {
 	t.Helper()
 
 	if os.Geteuid() != 0 {
-		unavailable(t, "needs root")
+		Unavailable(t, "needs root")
 	}
 }
 
@@ -23,13 +23,14 @@ func RequireTool(t testing.TB, name string) string {
 
 	path, err := exec.LookPath(name)
 	if err != nil {
-		unavailable(t, "needs "+name+", which is not installed")
+		Unavailable(t, "needs "+name+", which is not installed")
 	}
 
 	return path
 }
 
-func unavailable(t testing.TB, why string) {
+// Unavailable skips a test for which this machine lacks something, like RequireRoot.
+func Unavailable(t testing.TB, why string) {
 	t.Helper()
 
 	if os.Getenv("CI") == "true" {

@@ -23,8 +23,9 @@ type Module struct {
 	GoModSum string
 }
 
-// scratchModule is the name of the small main module that stands in for the one being built.
-const scratchModule = "cni-plugins"
+// ScratchModule is the name of the small main module that stands in for the one being built. The build
+// info of a generated program gives it as the program's path.
+const ScratchModule = "cni-plugins"
 
 // BuildModule compiles main packages of a module, named by import path, exactly as its authors
 // require: with the versions and sums of the module's own go.mod and go.sum and its own go line.
@@ -43,7 +44,7 @@ func (t *Toolchain) BuildGenerated(ctx context.Context, module Module, arch, ldf
 	generate func(moduleDir, name string) (map[string][]byte, error),
 ) error {
 	return t.inScratch(ctx, module, func(scratch, moduleDir string) error {
-		files, err := generate(moduleDir, scratchModule)
+		files, err := generate(moduleDir, ScratchModule)
 		if err != nil {
 			return err
 		}
@@ -69,7 +70,7 @@ func (t *Toolchain) BuildGenerated(ctx context.Context, module Module, arch, ldf
 			return err
 		}
 
-		return moveFile(filepath.Join(programs, scratchModule), out)
+		return moveFile(filepath.Join(programs, ScratchModule), out)
 	})
 }
 
@@ -126,7 +127,7 @@ func (t *Toolchain) download(ctx context.Context, scratch string, module Module)
 		sums += fmt.Sprintf("%s %s/go.mod %s\n", module.Path, module.Version, module.GoModSum)
 	}
 
-	if err := writeFiles(scratch, "module "+scratchModule+"\n\ngo 1.24\n", sums); err != nil {
+	if err := writeFiles(scratch, "module "+ScratchModule+"\n\ngo 1.24\n", sums); err != nil {
 		return Module{}, "", err
 	}
 
@@ -163,7 +164,7 @@ func writeScratch(scratch, dir string, module Module) error {
 		return err
 	}
 
-	if err := file.AddModuleStmt(scratchModule); err != nil {
+	if err := file.AddModuleStmt(ScratchModule); err != nil {
 		return err
 	}
 

@@ -3,8 +3,10 @@ package oci
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/klauspost/compress/gzip"
@@ -104,4 +106,31 @@ func Decompress(r io.Reader) (io.ReadCloser, Compression, error) {
 	default:
 		return io.NopCloser(buffered), None, nil
 	}
+}
+
+// Open opens a file for reading what Decompress makes of it.
+func Open(name string) (io.ReadCloser, Compression, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, "", err
+	}
+
+	content, compression, err := Decompress(file)
+	if err != nil {
+		file.Close()
+
+		return nil, "", err
+	}
+
+	return &closeBoth{content, file}, compression, nil
+}
+
+// closeBoth closes a decompressor and what it reads from.
+type closeBoth struct {
+	io.ReadCloser
+	under io.Closer
+}
+
+func (c *closeBoth) Close() error {
+	return errors.Join(c.ReadCloser.Close(), c.under.Close())
 }

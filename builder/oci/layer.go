@@ -153,32 +153,7 @@ func (l *Layer) Compressed() (io.ReadCloser, error) { return os.Open(l.path) }
 
 // Uncompressed returns the tar.
 func (l *Layer) Uncompressed() (io.ReadCloser, error) {
-	file, err := os.Open(l.path)
-	if err != nil {
-		return nil, err
-	}
+	content, _, err := Open(l.path)
 
-	content, _, err := Decompress(file)
-	if err != nil {
-		file.Close()
-
-		return nil, err
-	}
-
-	return &closeBoth{content, file}, nil
-}
-
-// closeBoth closes a decompressor and what it reads from.
-type closeBoth struct {
-	io.ReadCloser
-	under io.Closer
-}
-
-func (c *closeBoth) Close() error {
-	err := c.ReadCloser.Close()
-	if underErr := c.under.Close(); err == nil {
-		err = underErr
-	}
-
-	return err
+	return content, err
 }

@@ -129,7 +129,7 @@ func TestInspectSharedLibrary(t *testing.T) {
 		return
 	}
 
-	t.Skip("this host has no shared library")
+	buildertest.Unavailable(t, "needs a shared library on this host")
 }
 
 func TestInspectFileAbsent(t *testing.T) {

@@ -268,7 +268,7 @@ func (a *app) sourceDate() (time.Time, error) {
 }
 
 func printReport(w io.Writer, report *builder.Report, out string) error {
-	fmt.Fprintf(w, "%s %s from source %s in %s\n\n", "cni-plugins", report.Version, report.Source, out)
+	fmt.Fprintf(w, "cni-plugins %s from source %s in %s\n\n", report.Version, report.Source, out)
 
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ARTIFACT\tKIND\tARCH\tSIZE\tDIGEST")

@@ -247,13 +247,11 @@ func verdictError(report checkReport) error {
 		}
 	}
 
-	err := errors.New("the pin is not known to be in step: " + strings.Join(parts, ", "))
-
 	switch report.Verdict {
 	case release.InStep:
 		return nil
 	case release.Unknown:
-		return err
+		return errors.New("the pin is not known to be in step: " + strings.Join(parts, ", "))
 	default:
 		return answerNo{errors.New("the pin is not in step: " + strings.Join(parts, ", "))}
 	}

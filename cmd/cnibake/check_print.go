@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -13,11 +12,7 @@ import (
 func printCheck(w io.Writer, format string, report checkReport) error {
 	switch format {
 	case "json":
-		encoder := json.NewEncoder(w)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-
-		return encoder.Encode(report)
+		return writeJSON(w, report)
 	case "github":
 		return printAnnotations(w, report)
 	default:

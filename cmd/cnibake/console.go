@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -62,6 +63,15 @@ type nopBar struct{}
 
 func (nopBar) Write(p []byte) (int, error) { return len(p), nil }
 func (nopBar) Close() error                { return nil }
+
+// writeJSON writes what -o json prints.
+func writeJSON(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+
+	return encoder.Encode(v)
+}
 
 // size formats a number of bytes for people.
 func size(bytes int64) string {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -40,10 +39,7 @@ func (a *app) inspect(ctx context.Context, artifact string) error {
 	}
 
 	if a.output == "json" {
-		encoder := json.NewEncoder(a.stdout)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(all)
+		err = writeJSON(a.stdout, all)
 	} else {
 		err = printContents(a.stdout, all)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"regexp"
@@ -48,10 +47,7 @@ func (a *app) lint(ctx context.Context, artifact string, o lint.Options) error {
 	}
 
 	if a.output == "json" {
-		encoder := json.NewEncoder(a.stdout)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(report)
+		err = writeJSON(a.stdout, report)
 	} else {
 		err = printLint(a.stdout, report)
 	}

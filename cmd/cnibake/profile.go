@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -73,11 +72,7 @@ func (a *app) listProfiles() error {
 	}
 
 	if a.output == "json" {
-		encoder := json.NewEncoder(a.stdout)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-
-		return encoder.Encode(all)
+		return writeJSON(a.stdout, all)
 	}
 
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)

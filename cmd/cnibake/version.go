@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -35,10 +34,7 @@ func (a *app) versionCommand() *cobra.Command {
 			}
 
 			if a.output == "json" {
-				encoder := json.NewEncoder(a.stdout)
-				encoder.SetIndent("", "  ")
-
-				return encoder.Encode(map[string]string{
+				return writeJSON(a.stdout, map[string]string{
 					"version": ownVersion(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
 					"pin": pin.Version, "packagedVersion": pin.PackagedVersion(),
 				})

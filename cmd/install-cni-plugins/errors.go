@@ -18,12 +18,12 @@ type toleratedError struct {
 
 func (e *toleratedError) Error() string { return e.text }
 
-// noError reports that the answer is no.
-type noError struct {
+// answerNo reports that the answer is no.
+type answerNo struct {
 	text string
 }
 
-func (e *noError) Error() string { return e.text }
+func (e *answerNo) Error() string { return e.text }
 
 // note is something worth saying that is no failure.
 type note struct {

@@ -83,7 +83,7 @@ func install(ctx context.Context, o installOptions, out io.Writer) error {
 	case results.err != nil:
 		return &toleratedError{text}
 	case !report.Good() && o.strict, report.SkippedStaging != "" && o.strict:
-		return &noError{text}
+		return &answerNo{text}
 	case !report.Good():
 		return &toleratedError{text}
 	case text != "":

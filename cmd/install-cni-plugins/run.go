@@ -92,7 +92,7 @@ func (p program) run(ctx context.Context, args []string) int {
 func exitCode(err error) int {
 	var (
 		tolerated *toleratedError
-		no        *noError
+		no        *answerNo
 		remarks   *note
 	)
 

@@ -65,7 +65,7 @@ func uninstall(ctx context.Context, o uninstallOptions, out io.Writer) error {
 	}
 
 	if len(lines) > 0 {
-		return &noError{strings.Join(lines, "\n")}
+		return &answerNo{strings.Join(lines, "\n")}
 	}
 
 	return nil

@@ -55,7 +55,7 @@ func unshadow(ctx context.Context, o unshadowOptions, out io.Writer) error {
 	}
 
 	if !u.Good() {
-		return &noError{"some entries that hide baked plugins stay; each line says why"}
+		return &answerNo{"some entries that hide baked plugins stay; each line says why"}
 	}
 
 	return nil

@@ -52,7 +52,7 @@ func verify(ctx context.Context, o verifyOptions, out io.Writer) error {
 	}
 
 	if !v.Good {
-		return &noError{fmt.Sprintf("%s is not as %s says", v.Dest, v.Against)}
+		return &answerNo{fmt.Sprintf("%s is not as %s says", v.Dest, v.Against)}
 	}
 
 	return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -59,13 +58,7 @@ func (c *contents) readDirectory(ctx context.Context, r *reader, dir string) err
 }
 
 func (c *contents) readFile(ctx context.Context, r *reader, name string) error {
-	file, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-
-	content, compression, err := oci.Decompress(file)
+	content, compression, err := oci.Open(name)
 	if err != nil {
 		return err
 	}
@@ -132,15 +125,8 @@ func (c *contents) readImageArchive(ctx context.Context, r *reader, name string,
 }
 
 func unpackArchive(ctx context.Context, name, dir string) error {
-	file, err := os.Open(name)
+	content, _, err := oci.Open(name)
 	if err != nil {
-		return err
-	}
-	defer file.Close()
-
-	var content io.ReadCloser
-
-	if content, _, err = oci.Decompress(file); err != nil {
 		return err
 	}
 	defer content.Close()

@@ -32,6 +32,14 @@ type Shipped struct {
 	Notes []string
 }
 
+// Evidence is one statement and where it was read.
+type Evidence struct {
+	Says string `json:"says"`
+	From string `json:"from"`
+}
+
+func (e Evidence) String() string { return e.Says + " (" + e.From + ")" }
+
 // ErrUnrecognised says that a text is nothing of what Recognise knows.
 var ErrUnrecognised = errors.New("not recognised")
 

@@ -1,6 +1,22 @@
 package release
 
-import "fmt"
+import (
+	"fmt"
+	"regexp"
+)
+
+// Writers that this package has knowledge of.
+const (
+	Talos   = "talos"
+	KubeOVN = "kube-ovn"
+)
+
+var writerPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// Writers returns the names of the writers there is knowledge of.
+func Writers() []string {
+	return []string{KubeOVN, Talos}
+}
 
 // WithWriter decides whose release a statement is about: the source's own word, or else what the user
 // asked for. Only a bare version without either is taken to be Talos's.

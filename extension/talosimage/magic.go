@@ -13,7 +13,6 @@ const (
 	kindZstd     kind = "zstd"
 	kindPE       kind = "PE"
 	kindSquashfs kind = "squashfs"
-	kindJSON     kind = "JSON"
 )
 
 // headSize is how many bytes kindOf wants.

@@ -187,9 +187,9 @@ func (d *directory) lowerHolds(name string) (holds, known bool) {
 
 		path := filepath.Join(lower, o.inside)
 
-		if err := unix.Stat(path, &dir); errors.Is(err, unix.ENOENT) && unix.Stat(lower, &dir) == nil && !same(dir, self) {
+		if err := unix.Stat(path, &dir); errors.Is(err, unix.ENOENT) && unix.Stat(lower, &dir) == nil && !sameDevice(dir, self) {
 			continue
-		} else if err != nil || same(dir, self) {
+		} else if err != nil || sameDevice(dir, self) {
 			// The overlay is mounted over its own lower directory, as on Talos.
 			return false, false
 		}
@@ -227,7 +227,7 @@ func (o overlay) isRedirected() bool {
 	return !capable(unix.CAP_SYS_ADMIN)
 }
 
-func same(a, b unix.Stat_t) bool {
+func sameDevice(a, b unix.Stat_t) bool {
 	return a.Dev == b.Dev
 }
 

@@ -105,9 +105,4 @@ func PluginNames(writer string) []string {
 	return slices.Clone(facts[writer].Names)
 }
 
-// Writers returns the names of the writers there is knowledge of.
-func Writers() []string {
-	return []string{KubeOVN, Talos}
-}
-
 func join(names []string) string { return strings.Join(names, ", ") }
