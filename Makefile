@@ -30,16 +30,17 @@ fuzz: ## Fuzz every parser for FUZZTIME (10s) each
 	hack/fuzz $(or $(FUZZTIME),10s)
 
 .PHONY: bench
-bench: ## Measure build times and sizes, as ratios in one run
-	hack/bench
+bench: ## Measure sizes, build times and what a node pays, side by side in one run (as root)
+	go run ./hack/bench
 
 .PHONY: lint
 lint: ## Check formatting, vet and staticcheck
 	@unformatted=$$(gofmt -l cmd extension builder profiles hack); test -z "$$unformatted" || { echo "gofmt would change: $$unformatted"; exit 1; }
 	go vet ./...
 	cd hack/containerd && go vet ./...
+	cd hack/talos && go vet ./...
 	$(TOOL) staticcheck ./...
-	shellcheck hack/install-test-tools hack/fuzz hack/bench .ci/run
+	shellcheck hack/e2e-talos hack/fuzz hack/install-test-tools hack/pin hack/refresh-releases hack/talos-packages .ci/run
 
 .PHONY: vulnerabilities
 vulnerabilities: ## Report known vulnerabilities in what we link (needs the network)
@@ -53,6 +54,14 @@ docs: ## Regenerate the reference in docs/ from the code
 .PHONY: e2e-containerd
 e2e-containerd: ## Show that containerd 2.x merges our configuration part (compiles containerd)
 	cd hack/containerd && go test -timeout 30m ./...
+
+.PHONY: e2e-talos
+e2e-talos: ## Hold the extensions to Talos's own imager and boot them in QEMU (as root)
+	hack/talos-packages
+	hack/e2e-talos
+
+.PHONY: e2e-all
+e2e-all: e2e-containerd e2e-talos ## Run every end-to-end test
 
 .PHONY: release
 release: build ## Build dist/ and cnibake itself for every platform into dist/cnibake-OS-ARCH

@@ -59,7 +59,7 @@ func (s *store) keep(ctx context.Context, bin *directory, name string, t target)
 	}
 	defer from.close()
 
-	err = backups.replace(ctx, to, was, from, t.digest, attributes{mode: 0o600, uid: -1, gid: -1})
+	err = backups.replace(ctx, to, was, content{file: from}, t.digest, attributes{mode: 0o600, uid: -1, gid: -1})
 	if err != nil {
 		if same, e := t.unchanged(bin, name); e == nil && !same {
 			return errMoved

@@ -82,6 +82,10 @@ func (f *file) chown(uid, gid int) error {
 	return f.sys.call("chown", f.path, func() error { return unix.Fchown(f.fd, uid, gid) })
 }
 
+func (f *file) truncate() error {
+	return f.sys.call("truncate", f.path, func() error { return unix.Ftruncate(f.fd, 0) })
+}
+
 func (f *file) sync() error {
 	return f.sys.call("fsync", f.path, func() error { return unix.Fsync(f.fd) })
 }

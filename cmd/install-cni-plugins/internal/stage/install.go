@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cnibake/cnibake/builder/payload"
@@ -52,6 +53,8 @@ type run struct {
 	damaged error
 	rules   rules
 	report  *Report
+	// written maps digests to the name that this run last wrote one under.
+	written sync.Map
 }
 
 // Install stages a payload. Failures of single plugins and of the node are in the report; the error

@@ -57,7 +57,7 @@ func (f *file) assume(attr attributes) error {
 // replace gives a name the content of a file. The file at the name is complete at every moment: the
 // content is written, checked and synced under a temporary name, and the write descriptor closed,
 // before the rename. was is what the name had when the decision to replace it was taken.
-func (d *directory) replace(ctx context.Context, name string, was target, from *file, digest string, attr attributes) error {
+func (d *directory) replace(ctx context.Context, name string, was target, from content, digest string, attr attributes) error {
 	tmp, release, err := d.fill(ctx, name, from, digest, attr)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (d *directory) replace(ctx context.Context, name string, was target, from *
 }
 
 // fill writes a temporary file and returns its name. It stays locked until release is called.
-func (d *directory) fill(ctx context.Context, name string, from *file, digest string, attr attributes) (tmp string, release func(), err error) {
+func (d *directory) fill(ctx context.Context, name string, from content, digest string, attr attributes) (tmp string, release func(), err error) {
 	var f, lock *file
 
 	for try := 0; ; try++ {
@@ -89,7 +89,7 @@ func (d *directory) fill(ctx context.Context, name string, from *file, digest st
 		}
 	}
 
-	err = copyTo(ctx, f, from, digest, attr)
+	err = copyTo(ctx, f, lock, from, digest, attr)
 	if e := f.close(); err == nil {
 		err = e
 	}
@@ -144,7 +144,39 @@ func (d *directory) temporary(tmp, name string) (f, lock *file, err error) {
 	return f, lock, nil
 }
 
-func copyTo(ctx context.Context, f, from *file, digest string, attr attributes) error {
+// content is where a file's bytes come from.
+type content struct {
+	file *file
+	// twin, where there is one, is a file in the destination that should have the same bytes.
+	twin *file
+}
+
+// copyTo fills f, which reader reads. Where the file system can, f shares the twin's blocks: what several
+// names are as one program then takes the disk space of one.
+func copyTo(ctx context.Context, f, reader *file, from content, digest string, attr attributes) error {
+	shared, err := f.share(ctx, reader, from.twin, digest)
+	if err == nil && !shared {
+		err = copyBytes(ctx, f, from.file, digest)
+	}
+
+	if err != nil {
+		return err
+	}
+
+	if err := f.assume(attr); err != nil {
+		return err
+	}
+
+	if err := f.sync(); err != nil {
+		return err
+	}
+
+	f.drop(0, 0)
+
+	return nil
+}
+
+func copyBytes(ctx context.Context, f, from *file, digest string) error {
 	d := payload.NewDigester()
 	out := &trickle{file: f}
 
@@ -162,17 +194,22 @@ func copyTo(ctx context.Context, f, from *file, digest string, attr attributes) 
 		return fmt.Errorf("%s has digest %s, not %s as it should; it is damaged", from.path, Short(got), Short(digest))
 	}
 
-	if err := f.assume(attr); err != nil {
-		return err
-	}
-
-	if err := f.sync(); err != nil {
-		return err
-	}
-
-	f.drop(0, 0)
-
 	return nil
+}
+
+// share makes f a clone of its twin and reports whether that gave it the right bytes: another writer
+// may have changed the twin. Where cloning does not work nothing is said, copying does the same.
+func (f *file) share(ctx context.Context, reader, twin *file, digest string) (bool, error) {
+	if twin == nil || f.sys.call("clone", f.path, func() error { return unix.IoctlFileClone(f.fd, twin.fd) }) != nil {
+		return false, nil
+	}
+
+	got, err := reader.digest(ctx)
+	if err != nil || got == digest {
+		return err == nil, err
+	}
+
+	return false, f.truncate()
 }
 
 // publish renames a complete temporary to its name, unless the name has something else by now.

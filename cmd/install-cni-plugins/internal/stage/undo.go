@@ -188,12 +188,12 @@ func (u *undoer) restore(ctx context.Context, name string, was target, b *before
 
 	attr := attributes{mode: b.Mode, uid: int(b.UID), gid: int(b.GID)}
 
-	err = u.dst.replace(ctx, name, was, from, b.Digest, attr)
+	err = u.dst.replace(ctx, name, was, content{file: from}, b.Digest, attr)
 	if errors.Is(err, unix.EPERM) {
 		// Without the capability to give files away the content matters more than its owner, but
 		// a set-user-ID bit must not change whose it is.
 		attr = attributes{mode: b.Mode & 0o777, uid: -1, gid: -1}
-		err = u.dst.replace(ctx, name, was, from, b.Digest, attr)
+		err = u.dst.replace(ctx, name, was, content{file: from}, b.Digest, attr)
 	}
 
 	return err

@@ -97,6 +97,7 @@ func (r *run) writeAll(ctx context.Context, verdicts []verdict, first bool) (aga
 		switch err := r.write(ctx, v); {
 		case err == nil:
 			v.write, v.made, v.result.changed = false, true, true
+			r.written.Store(v.plugin.Digest, v.plugin.Name)
 		case errors.Is(err, errMoved):
 			// The change stays, to be settled as one that was not made.
 			c := v.change
@@ -134,7 +135,27 @@ func (r *run) write(ctx context.Context, v *verdict) error {
 	}
 	defer from.close()
 
-	return r.dst.replace(ctx, v.plugin.Name, v.target, from, v.plugin.Digest, pluginAttributes())
+	twin := r.twin(v.plugin.Digest)
+	if twin != nil {
+		defer twin.close()
+	}
+
+	return r.dst.replace(ctx, v.plugin.Name, v.target, content{from, twin}, v.plugin.Digest, pluginAttributes())
+}
+
+// twin opens what this run wrote with a digest under another name: several plugins may be one program.
+func (r *run) twin(digest string) *file {
+	name, ok := r.written.Load(digest)
+	if !ok {
+		return nil
+	}
+
+	f, _, err := r.dst.open(name.(string))
+	if err != nil {
+		return nil // copying does without
+	}
+
+	return f
 }
 
 // conclude prunes, makes the renames durable and then settles the record.
