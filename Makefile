@@ -22,7 +22,7 @@ test: ## Run all tests (as root, and after hack/install-test-tools, none is skip
 	go test -timeout 30m ./...
 
 .PHONY: test-short
-test-short: ## Run the tests that finish within seconds
+test-short: ## Run the tests without the slowest ones
 	go test -short ./...
 
 .PHONY: fuzz

@@ -45,8 +45,7 @@ type Options struct {
 	Out string
 	// Created is the only time in the artifacts.
 	Created time.Time
-	// Builder is the version of cnibake, Toolchain that of the Go toolchain, for the report.
-	Builder   string
+	// Toolchain is the version of the Go toolchain that was used, for the report.
 	Toolchain func() string
 	Log       *slog.Logger
 }
@@ -151,7 +150,7 @@ func (p *plan) produceInstaller(ctx context.Context, arch, dir string) error {
 		return fmt.Errorf("making work directory: %w", err)
 	}
 
-	p.options.Log.Info("compiling the installer for " + arch)
+	p.options.Log.Info("preparing the installer for " + arch)
 
 	program, err := p.installer.Provide(ctx, arch, dir)
 	if err != nil {
@@ -247,7 +246,6 @@ func (p *plan) report(outputs []*Output) *Report {
 		SchemaVersion: 1,
 		Version:       p.options.Pin.PackagedVersion(),
 		Pin:           payload.Pin{Version: p.options.Pin.Version, Module: p.options.Pin.Module.Path, Sum: p.options.Pin.Module.Sum},
-		Builder:       p.options.Builder,
 		Toolchain:     p.options.Toolchain(),
 		Source:        p.options.Source.Kind(),
 		Created:       p.options.Created.UTC(),

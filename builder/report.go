@@ -15,9 +15,7 @@ type Report struct {
 	// Version is the packaged version of every artifact, for example v1.9.1-1.
 	Version string      `json:"version"`
 	Pin     payload.Pin `json:"pin"`
-	// Builder is the version of cnibake, Toolchain that of the Go toolchain; the latter is empty
-	// when nothing was compiled.
-	Builder   string `json:"builder"`
+	// Toolchain is the version of the Go toolchain; empty when nothing was compiled.
 	Toolchain string `json:"toolchain,omitempty"`
 	// Source is where the binaries came from: module, release, archive or directory.
 	Source string `json:"source"`

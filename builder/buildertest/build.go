@@ -80,7 +80,6 @@ func Options(t testing.TB, formats map[profiles.Format]builder.Format) builder.O
 		Packer:    oci.NewPacker(files, 2),
 		Out:       filepath.Join(t.TempDir(), "dist"),
 		Created:   time.Unix(0, 0).UTC(),
-		Builder:   "(devel)",
 		Toolchain: toolchain.UsedVersion,
 		Log:       log,
 	}

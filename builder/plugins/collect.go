@@ -65,6 +65,12 @@ func CollectMerged(ctx context.Context, source Source, pin profiles.Pin, arch st
 	}
 
 	file, err := merger.ProvideMerged(ctx, pin, arch, selection, dir)
+
+	var refused *unmergeableError
+	if errors.As(err, &refused) {
+		return nil, fmt.Errorf("%w: leave it out, or build with --packaging separate", err)
+	}
+
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,18 @@ import (
 // entryPoint is the name under which a merged plugin exports its main function.
 const entryPoint = "MulticallMain"
 
+// unmergeableError says why a plugin cannot be part of a merged program.
+type unmergeableError struct {
+	plugin string
+	err    error
+}
+
+func (e *unmergeableError) Error() string {
+	return fmt.Sprintf("plugin %s cannot be merged: %v", e.plugin, e.err)
+}
+
+func (e *unmergeableError) Unwrap() error { return e.err }
+
 // generateMerged returns the files of a main package, by path inside the module called name, that
 // links the plugins into one program. Each plugin becomes a package of its own, with the one edit that
 // its package clause no longer says main; func main is an ordinary function there. Whatever such an
@@ -29,7 +41,7 @@ func generateMerged(moduleDir, name string, pin profiles.Pin, arch string, selec
 
 	for _, plugin := range selection {
 		if err := generatePackage(files, moduleDir, pin, arch, plugin); err != nil {
-			return nil, fmt.Errorf("plugin %s cannot be merged: %w", plugin.Name, err)
+			return nil, &unmergeableError{plugin.Name, err}
 		}
 	}
 

@@ -43,14 +43,14 @@ type buildOptions struct {
 
 func (o *buildOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVar(&o.architectures, "arch", nil, "architectures to build, such as amd64,arm64 (default: each profile's own)")
+	flags.StringSliceVar(&o.architectures, "arch", nil, "architectures to build, of amd64, arm64 and arm; Talos has no arm (default: each profile's own)")
 	flags.StringVar(&o.source, "source", "module", "where the plugins come from: module (compile the pinned Go module), release (download upstream's archive), or the PATH of an archive or directory; {arch} in PATH is replaced")
 	flags.StringVar(&o.pin, "pin", profiles.DefaultPin, "upstream version to build: a built-in `VERSION`, or a pin file")
 	flags.StringVar(&o.out, "out", "dist", "output `directory`; an earlier build in it is replaced, other files stay")
-	flags.StringSliceVar(&o.with, "with", nil, "also carry these `plugins`, which are left out by default")
+	flags.StringSliceVar(&o.with, "with", nil, "also carry these `plugins`, which are left out by default; dhcp needs --packaging separate")
 	flags.StringSliceVar(&o.without, "without", nil, "leave these `plugins` out")
 	flags.StringVar(&o.compression, "compression", "", "compress layers and tarballs with zstd, gzip or none (default: as the profile says)")
-	flags.StringVar(&o.packaging, "packaging", "", "link the plugins separate or as one multicall program (default: as the profile says)")
+	flags.StringVar(&o.packaging, "packaging", "", "how to link the plugins: separate, or multicall for one program that goes by each plugin's name (default: as the profile says)")
 	flags.StringVar(&o.installer, "installer", "", "take install-cni-plugins from this `PATH` instead of compiling it; {arch} is replaced")
 	flags.BoolVar(&o.allowUnpinned, "allow-unpinned", false, "take an archive whose sum is not the pin's; build.json and the manifests record it")
 	flags.IntVar(&o.jobs, "jobs", runtime.NumCPU(), "layers to compress at once")
@@ -69,13 +69,17 @@ func (a *app) buildCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "build [PROFILE|FILE.yaml ...]",
 		Short: "Build node-image artifacts with the plugins in them",
-		Long: fmt.Sprintf(`Build takes the pinned CNI plugins and writes artifacts for each profile into the
-output directory: OCI layouts, tarballs, OCI archives, an SBOM for each, build.json and
-SHA256SUMS. The same pin, toolchain and flags give the same bytes, on any machine.
+		Long: fmt.Sprintf(`Build takes the CNI plugins of the pin, an upstream version with its checksums, and
+writes artifacts for each profile into the output directory: OCI layouts, tarballs, OCI archives,
+an SBOM for each, build.json and SHA256SUMS. The same pin, toolchain and flags give the same bytes, on any machine.
 SOURCE_DATE_EPOCH sets the time inside the artifacts; without it, it is 0.
 
 Without arguments it builds %s.
-"cnibake profile list" shows all profiles; a profile of your own is a YAML file.`, strings.Join(defaultProfiles, ", ")),
+"cnibake profile list" shows all profiles; a profile of your own is a YAML file, named with a slash
+or ending in .yaml. Its name: begins the file names of what is built.
+
+Sources other than module have finished programs: what a profile would link into one stays separate.
+Outside a checkout, an unreleased cnibake needs --installer for profiles that carry the installer.`, strings.Join(defaultProfiles, ", ")),
 		Example: `  cnibake build
   cnibake build talos --arch amd64
   cnibake build generic-linux --with dhcp --source release
@@ -150,7 +154,6 @@ func (a *app) build(ctx context.Context, o buildOptions) error {
 		Packer:    oci.NewPacker(cache, o.jobs),
 		Out:       o.out,
 		Created:   created,
-		Builder:   ownVersion(),
 		Toolchain: toolchain.UsedVersion,
 		Log:       a.log(),
 	})

@@ -35,9 +35,9 @@ func (a *app) checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Compare the pinned plugins with what node images ship",
-		Long: `Check compares the pin, and the release it was last compared with (the marker), with
-what a release of Talos or of another writer of the CNI bin directory ships. It decides
-from evidence: a table of releases, an SBOM, the bytes in an image. It is offline unless
+		Long: `Check compares the pin (the plugins' version), and the release it was last compared
+with (the marker), with what a release of Talos or of another writer of the CNI bin
+directory ships. It decides from evidence: a table of releases, an SBOM, the bytes in an image. It is offline unless
 --pull is given. Without --shipped it checks the markers themselves.
 
 The marker is a pin file, or any text with comments like

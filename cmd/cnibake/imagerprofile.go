@@ -41,9 +41,10 @@ added, and every other byte of it as it was; -f - reads it from standard input.
 
 The extension is recognised by content: the directory of an OCI layout becomes ociPath, a plain tar
 tarballPath, a registry reference imageRef with its digest. Local ones are held to the rules of
-cnibake lint first; a profile that this imager would refuse is not written.`,
-		Example: `  cnibake imager-profile --talos v1.13.9 --kind iso | docker run --rm -i -v $PWD/dist:/dist \
-      -v $PWD/out:/out ghcr.io/siderolabs/imager:v1.13.9 -
+cnibake lint first; a profile that this imager would refuse is not written. The profile has the path
+that --extension has: give --path where the imager's container sees it elsewhere.`,
+		Example: `  cnibake imager-profile --talos v1.13.9 --kind iso --extension dist/talos-readonly --path /dist/talos-readonly |
+      docker run --rm -i -v $PWD/dist:/dist -v $PWD/out:/out ghcr.io/siderolabs/imager:v1.13.9 -
   cnibake imager-profile -f profile.yaml --extension registry.example/cni-plugins:v1.9.1-1
   cnibake imager-profile --talos v1.13.9 --machine-config patch.yaml > profile.yaml`,
 		Args: cobra.NoArgs,
@@ -60,7 +61,7 @@ cnibake lint first; a profile that this imager would refuse is not written.`,
 	flags.StringVar(&o.profile.Arch, "arch", "amd64", "architecture: amd64 or arm64")
 	flags.BoolVar(&o.profile.SecureBoot, "secureboot", false, "make the variant for UEFI secure boot")
 	flags.StringVar(&o.extension, "extension", defaultExtension, "OCI layout, plain tar or registry reference of the extension")
-	flags.StringVar(&o.path, "path", "", "path of the layout or tar as the imager's container sees it")
+	flags.StringVar(&o.path, "path", "", "path of the layout or tar as the imager's container sees it (default: as --extension says)")
 	flags.StringVarP(&o.file, "filename", "f", "", "add to this profile; - is standard input")
 	flags.StringVar(&o.machineConfig, "machine-config", "", "also write the machine configuration patch for drivers to this file")
 

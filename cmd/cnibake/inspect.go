@@ -18,8 +18,10 @@ func (a *app) inspectCommand() *cobra.Command {
 		Short: "List the plugins in an artifact or a directory",
 		Long: `Inspect looks into an OCI image layout, an OCI archive, an extension tar, a tarball or a
 directory and lists each plugin as its own bytes show it: name, version, source, digest,
-architecture, size. Where a manifest lies beside the plugins, each is compared with it;
-inspect exits 1 when one is altered, missing or of the wrong architecture.`,
+architecture, size. Where a manifest lies beside the plugins, each is compared with it and is ok,
+altered, missing or of the wrong architecture; without one it is unverified. Plugins that are linked
+into one program have the same digest and size. Inspect exits 1 when a plugin is not what the
+manifest says, and when there are no plugins.`,
 		Example: `  cnibake inspect dist/talos
   cnibake inspect dist/generic-linux-amd64.tar.gz -o json
   cnibake inspect /opt/cni/bin`,

@@ -23,7 +23,9 @@ func (a *app) lintCommand() *cobra.Command {
 		Short: "Hold a Talos system extension to every rule",
 		Long: `Lint looks at a Talos system extension, ours or anyone's: an OCI image layout, an
 extension tar, an unpacked directory or an image in a registry. It says what would go wrong in the
-imager or on a node, where the extension says so, and which of Talos's flows take the artifact.
+imager or on a node, where the extension says so, and which flows take the artifact: Talos's imager,
+the installer on a node (up to 1.9), Image Factory, and the validator of the official catalogue,
+which is judged as of the release that the table names.
 
 Without --talos it judges for every Talos release that the extension itself admits.
 Lint exits 1 when there are errors; warnings and notes alone are good.`,

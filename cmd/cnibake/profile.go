@@ -33,7 +33,7 @@ func (a *app) profileCommand() *cobra.Command {
 	cmd.AddCommand(list, &cobra.Command{
 		Use:               "show PROFILE",
 		Short:             "Print a profile's YAML, to start one of your own from",
-		Long:              "Show prints a built-in profile as it is, comments included.",
+		Long:              "Show prints a built-in profile as it is, comments included. Give a copy a name of its own: it begins the file names of what is built.",
 		Example:           "  cnibake profile show generic-linux > my-profile.yaml",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cobra.FixedCompletions(profiles.Names(), cobra.ShellCompDirectiveNoFileComp),
@@ -76,10 +76,10 @@ func (a *app) listProfiles() error {
 	}
 
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "PROFILE\tFORMAT\tPLUGINS IN\tARCHITECTURES\tDESCRIPTION")
+	fmt.Fprintln(table, "PROFILE\tFORMAT\tPLUGINS IN\tPACKAGING\tARCHITECTURES\tDESCRIPTION")
 
 	for _, p := range all {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", p.Name, p.Format, p.PluginDir, strings.Join(p.Architectures, ","), p.Description)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, p.Format, p.PluginDir, p.Packaging, strings.Join(p.Architectures, ","), p.Description)
 	}
 
 	return table.Flush()

@@ -134,7 +134,7 @@ func writeProfiles(t *testing.T, w io.Writer) {
 	t.Helper()
 
 	fmt.Fprint(w, "\n# Profiles\n\n`cnibake profile show NAME` prints one as YAML.\n\n",
-		"| profile | what | format | plugins in | names the platform ships | compression |\n|---|---|---|---|---|---|\n")
+		"| profile | what | format | plugins in | names the platform ships | packaging | compression |\n|---|---|---|---|---|---|---|\n")
 
 	for _, name := range profiles.Names() {
 		p, err := profiles.Load(name)
@@ -142,6 +142,6 @@ func writeProfiles(t *testing.T, w io.Writer) {
 			t.Fatal(err)
 		}
 
-		fmt.Fprintf(w, "| `%s` | %s | %s | `%s` | %s | %s |\n", p.Name, p.Description, p.Format, p.PluginDir, p.Overlap, p.Compression)
+		fmt.Fprintf(w, "| `%s` | %s | %s | `%s` | %s | %s | %s |\n", p.Name, p.Description, p.Format, p.PluginDir, p.Overlap, p.Packaging, p.Compression)
 	}
 }

@@ -43,7 +43,8 @@ func (a *app) rootCommand() *cobra.Command {
 Kubernetes node images: as a Talos system extension, as a tarball for any Linux,
 and as a container image that stages them on nodes that cannot be rebuilt.
 
-Exit codes: 0 good, 1 the answer is no, 2 could not do it.`,
+Exit codes: 0 good; 1 the answer is no, as when something is altered, refused or out of step;
+2 could not do it.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
@@ -54,9 +55,7 @@ Exit codes: 0 good, 1 the answer is no, 2 could not do it.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{err, cmd.CommandPath()} })
 	root.AddCommand(a.buildCommand(), a.inspectCommand(), a.lintCommand(), a.checkCommand(), a.imagerProfileCommand(), a.profileCommand(), a.cacheCommand(), a.versionCommand())
 
-	for _, cmd := range root.Commands() {
-		explainArguments(cmd)
-	}
+	explainArguments(root)
 
 	return root
 }

@@ -48,7 +48,7 @@ func TestVerdicts(t *testing.T) {
 			dockerfile, release.Shipped{Writer: "talos", Release: "v1.12.0"}, release.Conflict,
 			[]string{
 				"the pin is newer", "both carry bridge, firewall, host-local, portmap", "talos: our bridge", "lie on top of Talos's (v1.9.0)",
-				"talos-readonly: our bridge", "are found first", "fallback: install-cni-plugins leaves", "--take-over",
+				"talos-readonly: our bridge", "are found first", "fallback: with --distro talos install-cni-plugins leaves", "--take-over",
 				"a release of Talos that carries v1.9.1: v1.13.0 to", "hack/pin v1.9.0", "--without bridge,firewall,host-local,portmap",
 			},
 		},

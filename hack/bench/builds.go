@@ -59,36 +59,50 @@ func (w *workshop) measureBuilds() error {
 		return err
 	}
 
-	// The best of three: one figure in a busy moment would say nothing.
-	for range 3 {
-		taken, err := build("nothing changed")
-		if err != nil {
-			return err
-		}
-
-		if w.build.unchanged.seconds == 0 || taken.seconds < w.build.unchanged.seconds {
-			w.build.unchanged = taken
-		}
-	}
-
-	if err := w.changeField(w.path("profiles", "talos.yaml")); err != nil {
+	err = best(&w.build.unchanged, func(int) (usage, error) { return build("nothing changed") })
+	if err != nil {
 		return err
 	}
 
-	if w.build.field, err = build("one field changed"); err != nil {
+	err = best(&w.build.field, func(round int) (usage, error) {
+		if err := changeField(w.path("profiles", "talos.yaml"), fmt.Sprintf("somebody else %d", round)); err != nil {
+			return usage{}, err
+		}
+
+		return build("one field changed")
+	})
+	if err != nil {
 		return err
 	}
 
 	return w.measurePacking()
 }
 
-func (w *workshop) changeField(profile string) error {
+// best measures three times and keeps the fastest: one figure in a busy moment would say nothing.
+func best(fastest *usage, measure func(round int) (usage, error)) error {
+	const rounds = 3
+
+	for round := range rounds {
+		taken, err := measure(round)
+		if err != nil {
+			return err
+		}
+
+		if round == 0 || taken.seconds < fastest.seconds {
+			*fastest = taken
+		}
+	}
+
+	return nil
+}
+
+func changeField(profile, author string) error {
 	data, err := os.ReadFile(profile)
 	if err != nil {
 		return err
 	}
 
-	return write(profile, regexp.MustCompile(`(?m)^  author: .*$`).ReplaceAllString(string(data), "  author: somebody else"))
+	return write(profile, regexp.MustCompile(`(?m)^  author: .*$`).ReplaceAllString(string(data), "  author: "+author))
 }
 
 // caches are caches of the run's own, so that cold is cold.
@@ -172,7 +186,7 @@ func (w *workshop) builds() table {
 
 	row("cold: 4 profiles, 2 architectures, everything compiled and packed", b.cold,
 		"upstream's 18 plugins for both, compiled only", b.upstream, verdict(b.cold.seconds, b.upstream.seconds, "no slower"))
-	row("one field of the talos profile changed", b.field, "cold", b.cold, verdict(b.field.seconds, 3, "3 s"))
+	row("one field of the talos profile changed (best of 3)", b.field, "cold", b.cold, verdict(b.field.seconds, 3, "3 s"))
 	row("nothing changed (best of 3)", b.unchanged, "cold", b.cold, verdict(b.unchanged.seconds, 1, "1 s"))
 	row("talos extension, amd64, from compiled plugins", b.pack, "tar, gzip -9, crane append of unstripped plugins", b.pipeline, "")
 	t.add("peak memory of the cold build, largest process", megabytes(b.cold.memory), "upstream's: "+megabytes(b.upstream.memory), ratio(b.cold.memory, b.upstream.memory), "")
