@@ -83,6 +83,10 @@ func newPlan(options Options) (*plan, error) {
 			architectures = options.Architectures
 		}
 
+		if err := profile.CheckArchitectures(architectures); err != nil {
+			return nil, fmt.Errorf("profile %s: %w", profile.Name, err)
+		}
+
 		target := &Target{
 			Profile: profile, Pin: options.Pin, Architectures: architectures, Created: options.Created, Packer: options.Packer,
 		}

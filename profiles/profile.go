@@ -232,7 +232,16 @@ func (p Profile) validateChoices() error {
 		return errors.New("architectures is empty: name at least one")
 	}
 
-	return ValidateArchitectures(p.Architectures)
+	return p.CheckArchitectures(p.Architectures)
+}
+
+// CheckArchitectures reports an architecture that the profile's nodes cannot have.
+func (p Profile) CheckArchitectures(architectures []string) error {
+	if p.Format == FormatTalosExtension && slices.Contains(architectures, "arm") {
+		return errors.New(`unsupported architecture "arm": Talos has amd64 and arm64`)
+	}
+
+	return ValidateArchitectures(architectures)
 }
 
 // ValidateArchitectures reports an architecture plugins cannot be built for, or one given twice.

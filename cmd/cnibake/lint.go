@@ -58,7 +58,7 @@ func (a *app) lint(ctx context.Context, artifact string, o lint.Options) error {
 		return err
 	}
 
-	if n := report.Count(lint.Error); n > 0 {
+	if n := countOnce(report)[lint.Error]; n > 0 {
 		return answerNo{fmt.Errorf("%s has %s", artifact, plural(n, "error"))}
 	}
 
@@ -73,18 +73,14 @@ func printLint(w io.Writer, report *lint.Report) error {
 	}
 
 	for i, f := range report.Findings {
-		same := func(other lint.Finding) bool {
-			return other.Rule == f.Rule && other.Severity == f.Severity && other.Path == f.Path && other.Message == f.Message
-		}
-
-		if slices.ContainsFunc(report.Findings[:i], same) {
+		if slices.ContainsFunc(report.Findings[:i], sameFinding(f)) {
 			continue
 		}
 
 		var archs []string
 
 		for _, other := range report.Findings[i:] {
-			if same(other) && other.Arch != "" {
+			if sameFinding(f)(other) && other.Arch != "" {
 				archs = append(archs, other.Arch)
 			}
 		}
@@ -101,10 +97,30 @@ func printLint(w io.Writer, report *lint.Report) error {
 		return err
 	}
 
-	_, err := fmt.Fprintf(w, "\n%s, %s, %s\n", plural(report.Count(lint.Error), "error"),
-		plural(report.Count(lint.Warning), "warning"), plural(report.Count(lint.Note), "note"))
+	counts := countOnce(report)
+	_, err := fmt.Fprintf(w, "\n%s, %s, %s\n", plural(counts[lint.Error], "error"), plural(counts[lint.Warning], "warning"), plural(counts[lint.Note], "note"))
 
 	return err
+}
+
+// countOnce counts findings by severity, those for several architectures once.
+func countOnce(report *lint.Report) map[lint.Severity]int {
+	counts := make(map[lint.Severity]int)
+
+	for i, f := range report.Findings {
+		if !slices.ContainsFunc(report.Findings[:i], sameFinding(f)) {
+			counts[f.Severity]++
+		}
+	}
+
+	return counts
+}
+
+// sameFinding tells the same finding for another architecture.
+func sameFinding(f lint.Finding) func(lint.Finding) bool {
+	return func(other lint.Finding) bool {
+		return other.Rule == f.Rule && other.Severity == f.Severity && other.Path == f.Path && other.Message == f.Message
+	}
 }
 
 func printFlows(w io.Writer, flows []lint.Verdict) error {
