@@ -52,7 +52,24 @@ func WriteLayout(dir, tag string, annotations map[string]string, variants []Vari
 		}
 	}
 
-	return nil
+	return readable(dir)
+}
+
+// readable gives every file of a layout the mode of its index: the library leaves blobs to their
+// owner alone, while the user's umask decides about the rest.
+func readable(dir string) error {
+	info, err := os.Stat(filepath.Join(dir, "index.json"))
+	if err != nil {
+		return fmt.Errorf("writing layout: %w", err)
+	}
+
+	return filepath.WalkDir(dir, func(name string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+
+		return os.Chmod(name, info.Mode().Perm()&^0o111)
+	})
 }
 
 // WriteArchive writes one image as an OCI archive: a tar of a layout whose only image has the name,

@@ -194,3 +194,24 @@ func TestArchiveFails(t *testing.T) {
 		t.Errorf("left %v", left)
 	}
 }
+
+// Whoever may read the index may read the blobs.
+func TestLayoutFilesHaveOneMode(t *testing.T) {
+	t.Parallel()
+
+	dir := writeLayout(t, newImage(t, "amd64", oci.Gzip))
+	modes := make(map[fs.FileMode]int)
+
+	for name := range contents(t, dir) {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		modes[info.Mode()]++
+	}
+
+	if len(modes) != 1 {
+		t.Errorf("files have the modes %v", modes)
+	}
+}
