@@ -3,15 +3,15 @@ package extension
 import (
 	"bytes"
 	"embed"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 
 	"github.com/blang/semver/v4"
 	"github.com/siderolabs/talos/pkg/machinery/imager/quirks"
 	"gopkg.in/yaml.v3"
+
+	"github.com/cnibake/cnibake/profiles"
 )
 
 // talosData holds facts about Talos releases, each file with its source and the day it was read.
@@ -79,15 +79,8 @@ var imagerKinds = sync.OnceValues(func() ([]imagerKind, error) {
 		Kinds  []imagerKind `yaml:"kinds"`
 	}
 
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	decoder.KnownFields(true)
-
-	if err := decoder.Decode(&file); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-
-	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: more than one document", name)
+	if err := profiles.DecodeStrict(name, data, &file); err != nil {
+		return nil, err
 	}
 
 	return file.Kinds, nil

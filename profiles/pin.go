@@ -155,7 +155,7 @@ func LoadPin(versionOrFile string) (Pin, error) {
 // ParsePin decodes a pin strictly and checks it; file is used in messages only.
 func ParsePin(file string, data []byte) (Pin, error) {
 	var pin Pin
-	if err := decodeStrict(file, data, &pin); err != nil {
+	if err := DecodeStrict(file, data, &pin); err != nil {
 		return Pin{}, err
 	}
 

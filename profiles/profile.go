@@ -163,7 +163,7 @@ func Load(nameOrFile string) (Profile, error) {
 // Parse decodes a profile strictly and checks it; file is used in messages only.
 func Parse(file string, data []byte) (Profile, error) {
 	var profile Profile
-	if err := decodeStrict(file, data, &profile); err != nil {
+	if err := DecodeStrict(file, data, &profile); err != nil {
 		return Profile{}, err
 	}
 

@@ -2,6 +2,7 @@ package profiles
 
 import (
 	"bytes"
+	"encoding"
 	"errors"
 	"fmt"
 	"io"
@@ -13,15 +14,15 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// maxDocument bounds every YAML file this package reads; real ones are a few kilobytes.
+// maxDocument bounds every YAML file that is decoded strictly; real ones are a few kilobytes.
 const maxDocument = 1 << 20
 
-// decodeStrict decodes the single YAML document in data into v. An unknown or duplicate key, a
+// DecodeStrict decodes the single YAML document in data into v. An unknown or duplicate key, a
 // value of the wrong type, an empty file and a second document are errors that name file, line and,
 // where there is one, the key.
-func decodeStrict(file string, data []byte, v any) error {
+func DecodeStrict(file string, data []byte, v any) error {
 	if len(data) > maxDocument {
-		return fmt.Errorf("%s: %d bytes are more than a profile or pin can have (limit %d)", file, len(data), maxDocument)
+		return fmt.Errorf("%s: %d bytes are more than such a file can have (limit %d)", file, len(data), maxDocument)
 	}
 
 	var root yaml.Node
@@ -77,6 +78,8 @@ func nullKey(node *yaml.Node) *yaml.Node {
 	return nil
 }
 
+var textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+
 // checkTypes reports the first value whose YAML type is not the one its key has in Go. yaml.v3 by
 // itself takes a number or a truth value for text, and cuts the fraction off a number.
 func checkTypes(key string, node *yaml.Node, want reflect.Type) error {
@@ -86,6 +89,11 @@ func checkTypes(key string, node *yaml.Node, want reflect.Type) error {
 
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
+	}
+
+	// A type that reads its own text decides what it takes.
+	if node.Kind == yaml.ScalarNode && reflect.PointerTo(want).Implements(textUnmarshaler) {
+		return nil
 	}
 
 	var expected string
@@ -109,12 +117,18 @@ func checkTypes(key string, node *yaml.Node, want reflect.Type) error {
 		}
 
 		expected = "a list"
-	case reflect.Int:
-		if node.ShortTag() == "!!int" && node.Decode(new(int)) == nil {
+	case reflect.Int, reflect.Int64:
+		if node.ShortTag() == "!!int" && node.Decode(new(int64)) == nil {
 			return nil
 		}
 
 		expected = "a whole number"
+	case reflect.Bool:
+		if node.ShortTag() == "!!bool" {
+			return nil
+		}
+
+		expected = "true or false"
 	default:
 		switch node.ShortTag() {
 		case "!!str":

@@ -1,6 +1,7 @@
 package profiles_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,7 +51,7 @@ func TestStrictDecoding(t *testing.T) {
 		"merged mapping":             {"<<: {name: x}\n", `my.yaml: line 1: key "<<" merges another mapping: write its keys out`},
 		"not YAML":                   {"name: \"x\n", `my.yaml: line 2: found unexpected end of stream`},
 		"tab":                        {"plugins:\n\twith: [x]\n", `my.yaml: line 2: found character that cannot start any token`},
-		"too large":                  {"# " + strings.Repeat("x", 1<<20), `my.yaml: 1048578 bytes are more than a profile or pin can have (limit 1048576)`},
+		"too large":                  {"# " + strings.Repeat("x", 1<<20), `my.yaml: 1048578 bytes are more than such a file can have (limit 1048576)`},
 	}
 
 	for name, test := range tests {
@@ -112,7 +113,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		dir + "/":                        dir + "/ is not a regular file",
 		"/dev/zero":                      "/dev/zero is not a regular file",
 		filepath.Join(dir, "absent.yml"): "absent.yml: no such file or directory",
-		large:                            large + ": 1048577 bytes are more than a profile or pin can have (limit 1048576)",
+		large:                            large + ": 1048577 bytes are more than such a file can have (limit 1048576)",
 	} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
@@ -137,5 +138,50 @@ func checkError(t *testing.T, err error, want string) {
 
 	if err.Error() != want {
 		t.Errorf("error is\n\t%s\nwant\n\t%s", err, want)
+	}
+}
+
+// upper reads its own text.
+type upper string
+
+func (u *upper) UnmarshalText(text []byte) error {
+	if string(text) != "A" {
+		return errors.New("not an A")
+	}
+
+	*u = "A"
+
+	return nil
+}
+
+func TestDecodeStrictTypes(t *testing.T) {
+	t.Parallel()
+
+	for _, tt := range []struct{ text, want string }{
+		{"truth: true\nwhole: 9007199254740993\nown: A\n", ""},
+		{"truth: \"true\"\n", `f: line 1: key "truth" must be true or false, not "true"`},
+		{"truth: 1\n", `f: line 1: key "truth" must be true or false, not "1"`},
+		{"whole: 1.5\n", `f: line 1: key "whole" must be a whole number, not "1.5"`},
+		{"own: B\n", "f: not an A"},
+		{"own: [A]\n", `f: line 1: key "own" must be text, not a list`},
+	} {
+		var v struct {
+			Truth bool  `yaml:"truth"`
+			Whole int64 `yaml:"whole"`
+			Own   upper `yaml:"own"`
+		}
+
+		got := ""
+		if err := profiles.DecodeStrict("f", []byte(tt.text), &v); err != nil {
+			got = err.Error()
+		}
+
+		if got != tt.want {
+			t.Errorf("%q: %q, want %q", tt.text, got, tt.want)
+		}
+
+		if got == "" && (!v.Truth || v.Whole != 9007199254740993 || v.Own != "A") {
+			t.Errorf("%q: decoded %+v", tt.text, v)
+		}
 	}
 }

@@ -1,11 +1,8 @@
 package lint
 
 import (
-	"bytes"
 	"embed"
-	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,7 +10,8 @@ import (
 	"sync"
 
 	"github.com/blang/semver/v4"
-	"gopkg.in/yaml.v3"
+
+	"github.com/cnibake/cnibake/profiles"
 )
 
 // dataFiles hold what differs between Talos versions, each with its source and the day it was read.
@@ -274,18 +272,7 @@ func readYAML(name string, v any) error {
 		return err
 	}
 
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	decoder.KnownFields(true)
-
-	if err := decoder.Decode(v); err != nil {
-		return fmt.Errorf("data/%s: %w", name, err)
-	}
-
-	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("data/%s: more than one document", name)
-	}
-
-	return nil
+	return profiles.DecodeStrict("data/"+name, data, v)
 }
 
 // readTable calls row for every line of a table of tab-separated values; lines with # are comments.

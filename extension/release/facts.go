@@ -1,16 +1,13 @@
 package release
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
 
 	"golang.org/x/mod/semver"
-	"gopkg.in/yaml.v3"
+
+	"github.com/cnibake/cnibake/profiles"
 )
 
 // writerFacts say what a writer puts into the CNI bin directory, and what that means for ours.
@@ -63,18 +60,7 @@ func decodeData(name string, v any) error {
 		return err
 	}
 
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	decoder.KnownFields(true)
-
-	if err := decoder.Decode(v); err != nil {
-		return fmt.Errorf("data/%s: %w", name, err)
-	}
-
-	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("data/%s: more than one document", name)
-	}
-
-	return nil
+	return profiles.DecodeStrict("data/"+name, data, v)
 }
 
 // Vulnerabilities returns what is known to be wrong with a version of some plugins.
