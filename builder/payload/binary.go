@@ -2,12 +2,10 @@ package payload
 
 import (
 	"bytes"
-	"debug/buildinfo"
 	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime/debug"
 )
 
@@ -38,8 +36,10 @@ type Binary struct {
 	BuildInfo *debug.BuildInfo
 }
 
-// Inspect reads the ELF header and Go build info of a program. A file that is not ELF gives ErrNotELF.
-func Inspect(r io.ReaderAt) (Binary, error) {
+// InspectELF is Inspect for programs that can run as plugins today: it does without package
+// debug/buildinfo, which reads every other system's programs and those of Go before 1.18 too, and
+// would make the installer 140 kB larger.
+func InspectELF(r io.ReaderAt) (Binary, error) {
 	file, err := elf.NewFile(r)
 	if err != nil {
 		return Binary{}, ErrNotELF
@@ -63,10 +63,7 @@ func Inspect(r io.ReaderAt) (Binary, error) {
 
 	// A file whose list cannot be read has none that a loader could use.
 	b.Libraries, _ = file.ImportedLibraries()
-
-	if info, err := buildinfo.Read(r); err == nil {
-		b.BuildInfo = info
-	}
+	b.BuildInfo = inlineBuildInfo(file)
 
 	return b, nil
 }
@@ -94,17 +91,6 @@ func interpreter(file *elf.File) (string, error) {
 	return "", nil
 }
 
-// InspectFile is Inspect for a file name.
-func InspectFile(name string) (Binary, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return Binary{}, err
-	}
-	defer file.Close()
-
-	return Inspect(file)
-}
-
 // Check reports why a program cannot run as a plugin on a node of the architecture: the wrong
 // machine, a library rather than a program, or a dynamic loader that the node may not have (the kernel
 // then says "no such file").
@@ -122,49 +108,4 @@ func (b Binary) Check(arch string) error {
 	}
 
 	return nil
-}
-
-// Module returns the path, version and sum of the Go module that the program's main package
-// belongs to; all empty when there is no build info.
-func (b Binary) Module() debug.Module {
-	if b.BuildInfo == nil {
-		return debug.Module{}
-	}
-
-	return b.BuildInfo.Main
-}
-
-// LinkedModule returns the Go module of that path that the program was linked from, be it the main
-// package's or a dependency; the zero Module when it is neither.
-func (b Binary) LinkedModule(path string) debug.Module {
-	if b.BuildInfo == nil {
-		return debug.Module{}
-	}
-
-	if b.BuildInfo.Main.Path == path {
-		return b.BuildInfo.Main
-	}
-
-	for _, dep := range b.BuildInfo.Deps {
-		if dep.Path == path {
-			return *dep
-		}
-	}
-
-	return debug.Module{}
-}
-
-// Setting returns a build setting, such as GOAMD64 or -trimpath; empty when it was not recorded.
-func (b Binary) Setting(key string) string {
-	if b.BuildInfo == nil {
-		return ""
-	}
-
-	for _, s := range b.BuildInfo.Settings {
-		if s.Key == key {
-			return s.Value
-		}
-	}
-
-	return ""
 }

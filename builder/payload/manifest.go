@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -189,15 +188,25 @@ func ReadManifest(name string) (Manifest, error) {
 	return m, nil
 }
 
-var (
-	namePattern   = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
-	digestPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-)
+// Both by hand: package regexp would make the installer a sixteenth larger.
+
+const lowerAlphanumeric = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 // ValidName reports whether a name can be a plugin's: a plain, visible file name of at most 64
 // lower-case letters, digits, dots, underscores and dashes.
 func ValidName(name string) bool {
-	return namePattern.MatchString(name)
+	return name != "" && len(name) <= 64 && consistsOf(name[:1], lowerAlphanumeric) && consistsOf(name, lowerAlphanumeric+"._-")
+}
+
+// ValidDigest reports whether a digest has the form of Digester.Digest.
+func ValidDigest(digest string) bool {
+	hex, ok := strings.CutPrefix(digest, "sha256:")
+
+	return ok && len(hex) == 64 && consistsOf(hex, "0123456789abcdef")
+}
+
+func consistsOf(s, bytes string) bool {
+	return strings.Trim(s, bytes) == ""
 }
 
 func (m Manifest) validate() error {
@@ -227,7 +236,7 @@ func (m Manifest) validate() error {
 			return fmt.Errorf("manifest: %q is not a plugin name", p.Name)
 		case !ValidName(p.File):
 			return fmt.Errorf("manifest: %s: %q is not a plain file name", p.Name, p.File)
-		case !digestPattern.MatchString(p.Digest):
+		case !ValidDigest(p.Digest):
 			return fmt.Errorf("manifest: %s: %q is not a sha256 digest", p.Name, p.Digest)
 		case p.Size <= 0 || p.Size > MaxPluginSize:
 			return fmt.Errorf("manifest: %s: size %d is not between 1 and %d", p.Name, p.Size, int64(MaxPluginSize))

@@ -23,6 +23,12 @@ const probeAttempts = 10
 // loader) and where the answer is not a CNI plugin's. The plugin gets no other environment, and an
 // empty configuration on its standard input.
 func Probe(ctx context.Context, name string) ([]string, error) {
+	return ProbeAs(ctx, name, name)
+}
+
+// ProbeAs is Probe for a file that is called by another name, as by a symlink to a program that is
+// several plugins.
+func ProbeAs(ctx context.Context, file, name string) ([]string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, fmt.Errorf("no answer within %s", probeTimeout))
 	defer cancel()
 
@@ -33,7 +39,7 @@ func Probe(ctx context.Context, name string) ([]string, error) {
 
 	for attempt := range probeAttempts {
 		stdout, stderr = bounded{}, bounded{}
-		err = run(ctx, name, &stdout, &stderr)
+		err = run(ctx, file, name, &stdout, &stderr)
 
 		// A process forked elsewhere in this program may hold a just closed file open for writing
 		// until it executes its own program (golang.org/issue/22315).
@@ -72,8 +78,9 @@ func Probe(ctx context.Context, name string) ([]string, error) {
 	return answer.SupportedVersions, nil
 }
 
-func run(ctx context.Context, name string, stdout, stderr io.Writer) error {
-	cmd := exec.CommandContext(ctx, name)
+func run(ctx context.Context, file, name string, stdout, stderr io.Writer) error {
+	cmd := exec.CommandContext(ctx, file)
+	cmd.Args[0] = name
 	cmd.Env = []string{"CNI_COMMAND=VERSION"}
 	cmd.Stdin = bytes.NewReader([]byte("{}"))
 	cmd.Stdout, cmd.Stderr = stdout, stderr

@@ -33,6 +33,26 @@ func TestProbeRealPlugins(t *testing.T) {
 	}
 }
 
+// One program that is all plugins goes by what it is called, also where its file is called otherwise.
+func TestProbeAsAnotherName(t *testing.T) {
+	t.Parallel()
+
+	set := buildertest.MergedPlugins(t, runtime.GOARCH)
+
+	program := filepath.Join(t.TempDir(), "cni")
+	if err := os.Symlink(set.Files[set.Manifest.Plugins[0].File].Path, program); err != nil {
+		t.Fatal(err)
+	}
+
+	if _, err := payload.ProbeAs(t.Context(), program, "bridge"); err != nil {
+		t.Error(err)
+	}
+
+	if _, err := payload.Probe(t.Context(), program); err == nil {
+		t.Error("a program that is called by no plugin's name has answered")
+	}
+}
+
 // script writes an executable shell script.
 func script(t *testing.T, body string) string {
 	t.Helper()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/cnibake/cnibake/builder/payload"
 	"golang.org/x/sys/unix"
 )
 
@@ -102,7 +103,7 @@ func (s *store) forget() error {
 
 	wanted := s.record.backups()
 
-	unwanted, err := backups.names(func(name string) bool { return !wanted[name] && validDigest("sha256:"+name) })
+	unwanted, err := backups.names(func(name string) bool { return !wanted[name] && payload.ValidDigest("sha256:"+name) })
 	if err != nil {
 		return err
 	}

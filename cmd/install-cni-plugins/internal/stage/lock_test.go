@@ -90,7 +90,7 @@ func TestInstallMakesAnotherTemporaryFile(t *testing.T) {
 
 	report := n.install(func(o *InstallOptions) {
 		o.system.before = func(call, path string) error {
-			if call == "open" && temporaryPattern.MatchString(filepath.Base(path)) && stolen < 2 {
+			if call == "open" && isTemporary(filepath.Base(path)) && stolen < 2 {
 				stolen++
 
 				return os.Remove(path)

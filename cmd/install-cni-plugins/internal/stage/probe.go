@@ -39,6 +39,12 @@ func (r *run) probe(ctx context.Context, verdicts []verdict) {
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
+		if _, e := r.dst.lstat(candidate.plugin.Name); errors.Is(e, unix.ENOENT) {
+			*candidate = candidate.fail("it was written, and somebody has removed it again")
+
+			return
+		}
+
 		*candidate = candidate.fail("it is in place but does not run: " + r.unrunnable(path, err))
 	}
 }

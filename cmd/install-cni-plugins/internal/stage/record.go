@@ -190,22 +190,16 @@ func (c *change) validate() error {
 		return fmt.Errorf("origin %q", c.Origin)
 	case (c.Origin == replaced) != (c.Before != nil):
 		return fmt.Errorf("origin %s with the wrong account of what was before", c.Origin)
-	case !validDigest(c.Digest):
+	case !payload.ValidDigest(c.Digest):
 		return fmt.Errorf("digest %q", c.Digest)
 	}
 
 	if b := c.Before; b != nil {
-		if (b.Link == "") == (b.Digest == "") || b.Digest != "" && !validDigest(b.Digest) ||
+		if (b.Link == "") == (b.Digest == "") || b.Digest != "" && !payload.ValidDigest(b.Digest) ||
 			strings.ContainsRune(b.Link, 0) || b.Mode&^0o7777 != 0 {
 			return errors.New("what was before is neither a file nor a symlink")
 		}
 	}
 
 	return nil
-}
-
-func validDigest(s string) bool {
-	hex, ok := strings.CutPrefix(s, "sha256:")
-
-	return ok && len(hex) == 64 && strings.Trim(hex, "0123456789abcdef") == ""
 }

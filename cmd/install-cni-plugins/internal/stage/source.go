@@ -182,7 +182,7 @@ func (s *source) open(p payload.Plugin, arch string) (*file, error) {
 }
 
 func checkProgram(f *file, arch string) error {
-	binary, err := payload.Inspect(f)
+	binary, err := payload.InspectELF(f)
 	if err == nil {
 		err = binary.Check(arch)
 	}

@@ -3,7 +3,7 @@ package stage
 import (
 	"encoding/hex"
 	"math/rand/v2"
-	"regexp"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,7 +12,13 @@ import (
 // running installer holds a shared lock on each of its temporaries from creation to rename; one that
 // can be locked exclusively was left by a program that is no more.
 
-var temporaryPattern = regexp.MustCompile(`^\.cni-plugins-tmp-[0-9a-f]{16}$`)
+const temporaryPrefix = ".cni-plugins-tmp-"
+
+func isTemporary(name string) bool {
+	id, ok := strings.CutPrefix(name, temporaryPrefix)
+
+	return ok && len(id) == 16 && strings.Trim(id, "0123456789abcdef") == ""
+}
 
 func temporaryName() string {
 	var b [8]byte
@@ -20,12 +26,12 @@ func temporaryName() string {
 		b[i] = byte(rand.Uint32())
 	}
 
-	return ".cni-plugins-tmp-" + hex.EncodeToString(b[:])
+	return temporaryPrefix + hex.EncodeToString(b[:])
 }
 
 // litter lists the directory's temporaries, whosever they are.
 func (d *directory) litter() ([]string, error) {
-	return d.names(temporaryPattern.MatchString)
+	return d.names(isTemporary)
 }
 
 // sweep removes the temporaries that no running installer holds. The caller holds the directory's
