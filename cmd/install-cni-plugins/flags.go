@@ -86,12 +86,16 @@ func newFlags(verb string) *flag.FlagSet {
 }
 
 func (c *common) add(flags *flag.FlagSet) {
+	c.addPlaces(flags)
+	flags.Var(outputFlag{&c.json}, "o", "")
+	flags.Var(outputFlag{&c.json}, "output", "")
+}
+
+func (c *common) addPlaces(flags *flag.FlagSet) {
 	flags.StringVar(&c.source, "source", "/cni-plugins", "")
 	flags.StringVar(&c.dest, "dest", "/host/opt/cni/bin", "")
 	flags.Var(namesFlag{&c.selection.Only}, "only", "")
 	flags.Var(namesFlag{&c.selection.Skip}, "skip", "")
-	flags.Var(outputFlag{&c.json}, "o", "")
-	flags.Var(outputFlag{&c.json}, "output", "")
 }
 
 func (c *common) addState(flags *flag.FlagSet) {

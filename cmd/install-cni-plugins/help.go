@@ -20,6 +20,7 @@ const help = `install-cni-plugins puts CNI plugins into a node's bin directory.
   install-cni-plugins [install]   stage the plugins that are not there or not right
   install-cni-plugins verify      compare the directory with the plugins' manifest
   install-cni-plugins uninstall   take back what install wrote
+  install-cni-plugins watch       keep them there: restore what goes missing, answer probes
   install-cni-plugins unshadow    find what hides plugins baked into the node image
   install-cni-plugins version
 
@@ -47,6 +48,11 @@ install
 
 verify     --upper DIR  --distro NAME  --take-over  --exact
 uninstall  --state-dir DIR  --dry-run
+watch      --state-dir DIR  --distro NAME
+  --interval TIME    look at least that often, besides at every change (default 5m)
+  --restore-altered  restore altered plugins too, not only missing ones
+  --listen ADDR      /livez, /readyz and /metrics over HTTP (default 127.0.0.1:9797;
+                     "off" for none)
 unshadow   --upper DIR  --distro NAME  --yes
   --upper DIR        the upper directory of the overlay that the bin directory is on
                      (Talos: /var/system/overlays/opt-diff)

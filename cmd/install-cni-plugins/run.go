@@ -25,6 +25,7 @@ var verbs = map[string]verb{
 	"verify":    runVerify,
 	"uninstall": runUninstall,
 	"unshadow":  runUnshadow,
+	"watch":     runWatch,
 	"version":   runVersion,
 	"help":      runHelp,
 }
@@ -55,8 +56,9 @@ func (p program) run(ctx context.Context, args []string) int {
 		err = runHelp(ctx, p.env, nil, out)
 	}
 
-	// Install has said so itself: what it did on the node counts more.
-	if err == nil && name != "install" {
+	// Install has said so itself: what it did on the node counts more. A watch's results are its log,
+	// and the plugins count more.
+	if err == nil && name != "install" && name != "watch" {
 		err = out.err
 	}
 

@@ -13,12 +13,15 @@ func runVersion(_ context.Context, env environment, args []string, out io.Writer
 		return err
 	}
 
-	version := "(devel)"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		version = info.Main.Version
-	}
-
-	_, err := fmt.Fprintf(out, "install-cni-plugins %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintf(out, "install-cni-plugins %s %s %s/%s\n", programVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 
 	return err
+}
+
+func programVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+
+	return "(devel)"
 }

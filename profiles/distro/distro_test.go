@@ -3,10 +3,12 @@ package distro_test
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"path"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,8 +17,9 @@ import (
 )
 
 var (
-	name  = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
-	month = regexp.MustCompile(`^20[0-9]{2}-(0[1-9]|1[0-2])$`)
+	name       = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+	capability = regexp.MustCompile(`^[A-Z]+(_[A-Z]+)*$`)
+	month      = regexp.MustCompile(`^20[0-9]{2}-(0[1-9]|1[0-2])$`)
 )
 
 func TestTable(t *testing.T) {
@@ -34,18 +37,72 @@ func TestTable(t *testing.T) {
 				t.Errorf("name %q", d.Name)
 			}
 
-			for _, dir := range []string{d.BinDir, d.ConfDir} {
+			for _, dir := range append([]string{d.BinDir, d.ConfDir, d.KubeletDir, d.NetNSDir}, d.FormerBinDirs...) {
 				if !path.IsAbs(dir) || path.Clean(dir) != dir {
 					t.Errorf("%q is not a clean absolute path", dir)
 				}
+			}
+
+			if d.LinkDir != "" && !strings.HasPrefix(d.BinDir, d.LinkDir+"/") {
+				t.Errorf("%s, into which links lead, is not above %s", d.LinkDir, d.BinDir)
+			}
+
+			if d.OverlayUpper != "" && (!path.IsAbs(d.OverlayUpper) || path.Clean(d.OverlayUpper) != d.OverlayUpper) {
+				t.Errorf("%q is not a clean absolute path", d.OverlayUpper)
+			}
+
+			if slices.Contains(d.FormerBinDirs, d.BinDir) {
+				t.Errorf("%s is a former directory and today's", d.BinDir)
 			}
 
 			if !slices.IsSorted(d.PlatformOwned) {
 				t.Errorf("platform-owned names are not sorted: %v", d.PlatformOwned)
 			}
 
-			if d.Source == "" || !month.MatchString(d.Date) {
-				t.Errorf("source %q, date %q: every fact has both", d.Source, d.Date)
+			for _, c := range d.Capabilities {
+				if !capability.MatchString(c) {
+					t.Errorf("capability %q", c)
+				}
+			}
+		})
+	}
+}
+
+// TestEveryFactHasASource: each key of a row is vouched for once, with a date, and nothing else is.
+func TestEveryFactHasASource(t *testing.T) {
+	t.Parallel()
+
+	for _, d := range distro.All() {
+		t.Run(d.Name, func(t *testing.T) {
+			t.Parallel()
+
+			encoded, err := json.Marshal(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			var row map[string]any
+			if err := json.Unmarshal(encoded, &row); err != nil {
+				t.Fatal(err)
+			}
+
+			delete(row, "name")
+			delete(row, "sources")
+
+			var sourced []string
+
+			for _, s := range d.Sources {
+				if s.Where == "" || !month.MatchString(s.Date) || len(s.Facts) == 0 {
+					t.Errorf("source %q, date %q, facts %v: a source has all three", s.Where, s.Date, s.Facts)
+				}
+
+				sourced = append(sourced, s.Facts...)
+			}
+
+			slices.Sort(sourced)
+
+			if diff := cmp.Diff(slices.Sorted(maps.Keys(row)), sourced); diff != "" {
+				t.Errorf("facts (-row +sources):\n%s", diff)
 			}
 		})
 	}
@@ -89,6 +146,7 @@ func TestKnownNodes(t *testing.T) {
 		"generic":    {"/opt/cni/bin", nil},
 		"gke-cos":    {"/home/kubernetes/bin", nil},
 		"k3s":        {"/var/lib/rancher/k3s/data/cni", []string{"bandwidth", "bridge", "firewall", "flannel", "host-local", "loopback", "portmap"}},
+		"kubespray":  {"/opt/cni/bin", nil},
 		"microk8s":   {"/var/snap/microk8s/current/opt/cni/bin", nil},
 		"microshift": {"/run/cni/bin", nil},
 		"talos":      {"/opt/cni/bin", []string{"bridge", "firewall", "flannel", "host-local", "loopback", "portmap"}},
@@ -119,6 +177,44 @@ func TestKnownNodes(t *testing.T) {
 
 			if d.Owns("macvlan") || d.Owns("") {
 				t.Error("owns what it does not ship")
+			}
+		})
+	}
+}
+
+// TestQuirks are what manifests differ by.
+func TestQuirks(t *testing.T) {
+	t.Parallel()
+
+	type quirks struct {
+		LinkDir, OverlayUpper, NetNSDir string
+		Capabilities, FormerBinDirs     []string
+		KubeletInContainer, Rendered    bool
+	}
+
+	const netns = "/run/netns"
+
+	tests := map[string]quirks{
+		"generic":    {NetNSDir: netns, Rendered: true},
+		"gke-cos":    {NetNSDir: netns},
+		"k3s":        {NetNSDir: netns, Rendered: true, LinkDir: "/var/lib/rancher/k3s/data", FormerBinDirs: []string{"/var/lib/rancher/k3s/data/current/bin"}},
+		"kubespray":  {NetNSDir: netns, Rendered: true, Capabilities: []string{"DAC_OVERRIDE"}},
+		"microshift": {NetNSDir: netns},
+		"talos":      {NetNSDir: "/var/run/netns", Rendered: true, OverlayUpper: "/var/system/overlays/opt-diff", KubeletInContainer: true},
+	}
+
+	for name, want := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			d, err := distro.Lookup(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			got := quirks{d.LinkDir, d.OverlayUpper, d.NetNSDir, d.Capabilities, d.FormerBinDirs, d.KubeletInContainer, d.NoManifest == ""}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("quirks (-want +got):\n%s", diff)
 			}
 		})
 	}
