@@ -42,6 +42,7 @@ var allowedImports = map[string][]string{
 	"cmd/cnibake":          {anyOfOurs},
 
 	"cmd/install-cni-plugins":                      {"builder/payload", "profiles/distro", "cmd/install-cni-plugins/internal/..."},
+	"cmd/install-cni-plugins/internal/doctor":      {"builder/payload", "profiles/distro", "cmd/install-cni-plugins/internal/stage"},
 	"cmd/install-cni-plugins/internal/stage":       {"builder/payload", "profiles/distro"},
 	"cmd/install-cni-plugins/internal/watch":       {"builder/payload", "profiles/distro", "cmd/install-cni-plugins/internal/stage"},
 	"cmd/install-cni-plugins/internal/testplugins": {"builder/payload", "profiles/distro"},

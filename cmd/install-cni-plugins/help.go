@@ -22,6 +22,7 @@ const help = `install-cni-plugins puts CNI plugins into a node's bin directory.
   install-cni-plugins uninstall   take back what install wrote
   install-cni-plugins watch       keep them there: restore what goes missing, answer probes
   install-cni-plugins unshadow    find what hides plugins baked into the node image
+  install-cni-plugins doctor      say why attachments fail, and what to do
   install-cni-plugins version
 
 Flags, each also as an environment variable (--state-dir is CNI_INSTALL_STATE_DIR):
@@ -57,6 +58,19 @@ unshadow   --upper DIR  --distro NAME  --yes
   --upper DIR        the upper directory of the overlay that the bin directory is on
                      (Talos: /var/system/overlays/opt-diff)
   --yes              remove what was found; effective after a reboot
+
+doctor     --source DIR  --upper DIR  --distro NAME  -o text|json
+  --nad FILE|-       attachments, as kubectl get -o json prints them, or CNI configurations;
+                     DaemonSets, ConfigMaps and VirtualMachines among them are used too
+  --root DIR         the node's root (default /host where there is one, else /)
+  --bin-dir A,B      where the runtime looks for plugins, in its order (default: the
+                     distribution's, /opt/cni/bin)
+  --conf-dir DIR     the runtime's configurations (default likewise, /etc/cni/net.d)
+  --multus-config FILE  Multus's daemon-config.json
+  --multus-path A,B  the CNI_PATH of Multus's environment
+  --multus-root DIR  the root of Multus's container (/proc/PID/root)
+  --vm a,b|all       attachments that virtual machines use
+  --strict           exit 1 on warnings too
 
 Exit codes: 0 good, 1 the answer is no, 2 could not do it. Without --strict, install exits 0
 whatever the node's state is, so that no pod waits for it; failures are on stderr and in

@@ -26,6 +26,7 @@ var verbs = map[string]verb{
 	"uninstall": runUninstall,
 	"unshadow":  runUnshadow,
 	"watch":     runWatch,
+	"doctor":    runDoctor,
 	"version":   runVersion,
 	"help":      runHelp,
 }
