@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra/doc"
 
 	"github.com/cnibake/cnibake/profiles"
+	"github.com/cnibake/cnibake/profiles/distro"
 )
 
 var update = flag.Bool("update", false, "write the reference in docs/ anew")
@@ -24,9 +25,10 @@ func TestReference(t *testing.T) {
 	t.Parallel()
 
 	for name, write := range map[string]func(*testing.T, io.Writer){
-		"commands.md": writeCommands,
-		"plugins.md":  writePlugins,
-		"profiles.md": writeProfiles,
+		"commands.md":      writeCommands,
+		"distributions.md": writeDistributions,
+		"plugins.md":       writePlugins,
+		"profiles.md":      writeProfiles,
 	} {
 		var want bytes.Buffer
 
@@ -144,4 +146,59 @@ func writeProfiles(t *testing.T, w io.Writer) {
 
 		fmt.Fprintf(w, "| `%s` | %s | %s | `%s` | %s | %s | %s |\n", p.Name, p.Description, p.Format, p.PluginDir, p.Overlap, p.Packaging, p.Compression)
 	}
+}
+
+func writeDistributions(_ *testing.T, w io.Writer) {
+	fmt.Fprint(w, "\n# Distributions\n\nWhat `--distro` knows. Names that a distribution ships itself are left to it, unless `--take-over` is given.\n\n",
+		"| distribution | plugins in | configuration in | ships itself | remarks |\n|---|---|---|---|---|\n")
+
+	for _, d := range distro.All() {
+		owned, remarks := "", []string{}
+
+		if len(d.PlatformOwned) > 0 {
+			owned = "`" + strings.Join(d.PlatformOwned, "`, `") + "`"
+		}
+
+		for _, remark := range []string{
+			d.Note,
+			optional("no Kubernetes manifest: %s", d.NoManifest),
+			optional("mount `%s` where plugins are resolved in a container", d.LinkDir),
+			optional("upper directory of the overlay: `%s`", d.OverlayUpper),
+			optional("earlier releases: `%s`", strings.Join(d.FormerBinDirs, "`, `")),
+			optional("the kubelet's directory is `%s`", other(d.KubeletDir, "/var/lib/kubelet")),
+			optional("Multus has to mount `%s`", other(d.NetNSDir, "/run/netns")),
+		} {
+			if remark != "" {
+				remarks = append(remarks, remark)
+			}
+		}
+
+		fmt.Fprintf(w, "| `%s` | `%s` | `%s` | %s | %s |\n", d.Name, d.BinDir, d.ConfDir, owned, strings.Join(remarks, "; "))
+	}
+
+	fmt.Fprint(w, "\n## Sources\n\n| distribution | facts | where | read |\n|---|---|---|---|\n")
+
+	for _, d := range distro.All() {
+		for _, s := range d.Sources {
+			fmt.Fprintf(w, "| `%s` | %s | %s | %s |\n", d.Name, strings.Join(s.Facts, ", "), s.Where, s.Date)
+		}
+	}
+}
+
+// optional returns the sentence about a value, where there is one.
+func optional(format, value string) string {
+	if value == "" {
+		return ""
+	}
+
+	return fmt.Sprintf(format, value)
+}
+
+// other returns a value that is not the usual one.
+func other(value, usual string) string {
+	if value == usual {
+		return ""
+	}
+
+	return value
 }
