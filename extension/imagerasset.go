@@ -9,9 +9,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/cnibake/cnibake/builder/oci"
 	"github.com/cnibake/cnibake/builder/rootfs"
@@ -65,14 +64,17 @@ func (a ImagerAsset) value() string {
 	}
 }
 
+// DigestFunc asks a registry for the digest of what a reference names.
+type DigestFunc func(ctx context.Context, reference string) (v1.Hash, error)
+
 // FindImagerAsset recognises an extension by content: the directory of an OCI layout, a plain tar, or else
 // a registry reference, whose digest is asked for unless it has one.
-func FindImagerAsset(ctx context.Context, extension string) (ImagerAsset, error) {
+func FindImagerAsset(ctx context.Context, extension string, digest DigestFunc) (ImagerAsset, error) {
 	info, err := os.Stat(extension)
 
 	switch {
 	case errors.Is(err, os.ErrNotExist) && oci.LooksRemote(extension):
-		return resolve(ctx, extension)
+		return resolve(ctx, extension, digest)
 	case err != nil:
 		return ImagerAsset{}, fmt.Errorf("finding extension: %w", err)
 	case info.IsDir() && oci.IsLayout(extension):
@@ -116,7 +118,7 @@ func findTar(ctx context.Context, file string) (ImagerAsset, error) {
 }
 
 // resolve adds the digest to a reference, so that every build takes the same bytes.
-func resolve(ctx context.Context, reference string) (ImagerAsset, error) {
+func resolve(ctx context.Context, reference string, digest DigestFunc) (ImagerAsset, error) {
 	ref, err := name.ParseReference(reference)
 	if err != nil {
 		return ImagerAsset{}, fmt.Errorf("finding extension: there is no such file, nor is it a registry reference: %w", err)
@@ -126,10 +128,10 @@ func resolve(ctx context.Context, reference string) (ImagerAsset, error) {
 		return ImagerAsset{ImageRef: reference}, nil
 	}
 
-	descriptor, err := remote.Head(ref, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
+	found, err := digest(ctx, reference)
 	if err != nil {
-		return ImagerAsset{}, fmt.Errorf("asking for the digest of %s: %w: give it as %s@sha256:... where there is no network", reference, err, reference)
+		return ImagerAsset{}, fmt.Errorf("%w: give it as %s@sha256:... where there is no network", err, reference)
 	}
 
-	return ImagerAsset{ImageRef: reference + "@" + descriptor.Digest.String()}, nil
+	return ImagerAsset{ImageRef: reference + "@" + found.String()}, nil
 }

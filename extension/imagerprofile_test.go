@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
+	"github.com/cnibake/cnibake/builder/oci"
 	"github.com/cnibake/cnibake/extension"
 )
 
@@ -219,6 +220,11 @@ func TestFindImagerAsset(t *testing.T) {
 
 	extensionTar := writeTar(t, dir, "ext.tar", "manifest.yaml", false)
 
+	client, err := oci.NewClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+
 	for _, tt := range []struct {
 		argument string
 		want     extension.ImagerAsset
@@ -236,7 +242,7 @@ func TestFindImagerAsset(t *testing.T) {
 		{argument: "dist/nothing", err: "no such file or directory"},
 		{argument: "localhost:1/ext:v1", err: "give it as localhost:1/ext:v1@sha256:..."},
 	} {
-		got, err := extension.FindImagerAsset(context.Background(), tt.argument)
+		got, err := extension.FindImagerAsset(context.Background(), tt.argument, client.Digest)
 
 		switch {
 		case tt.err == "" && err != nil:

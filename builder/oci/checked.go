@@ -3,52 +3,85 @@ package oci
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
+	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// checkedReader hashes what is read through it.
+// anySize lets a blob have whatever size it has.
+const anySize = -1
+
+// alteredError says that bytes are not those of their digest.
+type alteredError string
+
+func (e alteredError) Error() string { return string(e) }
+
+// IsAltered reports whether an error says that something could be read and has not the bytes of its
+// digest. The library that reads from registries keeps its own kinds of such errors to itself.
+func IsAltered(err error) bool {
+	var altered alteredError
+
+	return errors.As(err, &altered) || err != nil &&
+		(strings.Contains(err.Error(), "error verifying sha256 checksum") || strings.Contains(err.Error(), "does not match requested digest"))
+}
+
+// checkedReader passes a blob's bytes on and ends in an error, instead of io.EOF, when they are not
+// those of the digest.
 type checkedReader struct {
 	r    io.Reader
 	hash hash.Hash
+	want v1.Hash
+	size int64
+	read int64
+	// end is what every later call returns.
+	end error
 }
 
-func newChecked(r io.Reader) *checkedReader {
-	c := &checkedReader{hash: sha256.New()}
-	c.r = io.TeeReader(r, c.hash)
-
-	return c
+// newChecked reads a blob with the digest and, unless it is anySize, the size.
+func newChecked(r io.Reader, want v1.Hash, size int64) *checkedReader {
+	return &checkedReader{r: r, hash: sha256.New(), want: want, size: size}
 }
 
-func (c *checkedReader) Read(p []byte) (int, error) { return c.r.Read(p) }
-
-// finish reads the rest and compares the digest.
-func (c *checkedReader) finish(want v1.Hash) error {
-	if _, err := io.Copy(io.Discard, c); err != nil {
-		return fmt.Errorf("reading layer %s: %w", want, err)
+func (c *checkedReader) Read(p []byte) (int, error) {
+	if c.end != nil {
+		return 0, c.end
 	}
 
-	if got := hex.EncodeToString(c.hash.Sum(nil)); want.Algorithm != "sha256" || got != want.Hex {
-		return fmt.Errorf("layer %s has sha256:%s instead: it was altered", want, got)
+	n, err := c.r.Read(p)
+	c.hash.Write(p[:n])
+	c.read += int64(n)
+
+	switch {
+	case c.size >= 0 && c.read > c.size:
+		c.end = alteredError(fmt.Sprintf("blob %s has more than its %d bytes: it was altered", c.want, c.size))
+	case errors.Is(err, io.EOF):
+		c.end = c.compare()
+	case err != nil:
+		c.end = fmt.Errorf("reading blob %s: %w", c.want, err)
 	}
 
-	return nil
+	return n, c.end
 }
 
-// checkBlob compares the digest of what read returns.
-func checkBlob(read func() ([]byte, error), want v1.Hash) error {
-	data, err := read()
-	if err != nil {
-		return fmt.Errorf("reading blob %s: %w", want, err)
+func (c *checkedReader) compare() error {
+	if c.size >= 0 && c.read < c.size {
+		return alteredError(fmt.Sprintf("blob %s has %d bytes instead of %d: it was altered", c.want, c.read, c.size))
 	}
 
-	sum := sha256.Sum256(data)
-	if got := hex.EncodeToString(sum[:]); want.Algorithm != "sha256" || got != want.Hex {
-		return fmt.Errorf("blob %s has sha256:%s instead: it was altered", want, got)
+	if got := hex.EncodeToString(c.hash.Sum(nil)); c.want.Algorithm != "sha256" || got != c.want.Hex {
+		return alteredError(fmt.Sprintf("blob %s has sha256:%s instead: it was altered", c.want, got))
 	}
 
-	return nil
+	return io.EOF
+}
+
+// finish reads the rest.
+func (c *checkedReader) finish() error {
+	_, err := io.Copy(io.Discard, c)
+
+	return err
 }

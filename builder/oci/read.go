@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/layout"
 
 	"github.com/cnibake/cnibake/builder/rootfs"
 )
@@ -25,22 +24,11 @@ func IsLayout(dir string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// maxEntries bounds how many entries of an untrusted index are looked at, those of nested ones
-// included: a few small blobs can list each other often enough to keep a reader busy for years.
-const maxEntries = 100
-
 // ReadLayout returns the images of an OCI image layout, also those of nested indexes. Entries that
 // are not images of an operating system (signatures, attestations) are left out. Manifests and
 // configurations must have the digests by which they are listed.
 func ReadLayout(dir string) ([]v1.Image, error) {
-	index, err := layout.ImageIndexFromPath(dir)
-	if err != nil {
-		return nil, fmt.Errorf("reading layout %s: %w", dir, err)
-	}
-
-	left := maxEntries
-
-	images, err := indexImages(index, 0, &left)
+	images, err := readImages(blobs(dir))
 	if err != nil {
 		return nil, fmt.Errorf("reading layout %s: %w", dir, err)
 	}
@@ -52,78 +40,31 @@ func ReadLayout(dir string) ([]v1.Image, error) {
 	return images, nil
 }
 
-func indexImages(index v1.ImageIndex, depth int, left *int) ([]v1.Image, error) {
-	const deepest = 4
-	if depth > deepest {
-		return nil, errors.New("indexes are nested too deeply")
-	}
-
-	manifest, err := index.IndexManifest()
+func readImages(dir blobs) ([]v1.Image, error) {
+	index, err := dir.top()
 	if err != nil {
 		return nil, err
 	}
 
 	var images []v1.Image
 
-	for _, descriptor := range manifest.Manifests {
-		if *left--; *left < 0 {
-			return nil, fmt.Errorf("more than %d entries", maxEntries)
+	left := maxEntries
+
+	err = index.walk(0, &left, func(descriptor v1.Descriptor, image v1.Image, manifest *v1.Manifest) error {
+		if !isSystem(descriptor, manifest) {
+			return nil
 		}
 
-		switch {
-		case descriptor.MediaType.IsIndex():
-			nested, err := index.ImageIndex(descriptor.Digest)
-			if err != nil {
-				return nil, err
-			}
-
-			if err := checkBlob(nested.RawManifest, descriptor.Digest); err != nil {
-				return nil, err
-			}
-
-			more, err := indexImages(nested, depth+1, left)
-			if err != nil {
-				return nil, err
-			}
-
-			images = append(images, more...)
-		case descriptor.MediaType.IsImage():
-			image, err := index.Image(descriptor.Digest)
-			if err != nil {
-				return nil, err
-			}
-
-			isImage, err := checkImage(image, descriptor.Digest)
-			if err != nil {
-				return nil, err
-			}
-
-			if isImage {
-				images = append(images, image)
-			}
+		if _, err := image.RawConfigFile(); err != nil {
+			return err
 		}
-	}
 
-	return images, nil
-}
+		images = append(images, image)
 
-// checkImage reports whether a manifest is an operating system's, and whether it and its
-// configuration were altered.
-func checkImage(image v1.Image, digest v1.Hash) (bool, error) {
-	if err := checkBlob(image.RawManifest, digest); err != nil {
-		return false, err
-	}
+		return nil
+	})
 
-	manifest, err := image.Manifest()
-	if err != nil {
-		return false, fmt.Errorf("reading manifest %s: %w", digest, err)
-	}
-
-	if !manifest.Config.MediaType.IsConfig() {
-		return false, nil
-	}
-
-	return true, checkBlob(image.RawConfigFile, manifest.Config.Digest)
+	return images, err
 }
 
 // Files calls visit for every entry of every layer of an image, bottom layer first. Layers are
@@ -156,19 +97,28 @@ func layerFiles(ctx context.Context, layer v1.Layer, limits rootfs.ReadLimits, v
 	}
 	defer compressed.Close()
 
-	checked := newChecked(compressed)
+	checked := newChecked(compressed, digest, anySize)
 
-	content, _, err := Decompress(checked)
-	if err != nil {
+	if err := readLayer(ctx, checked, limits, visit); err != nil {
+		// Whatever the bytes look like: when they are not the layer's, that is what is wrong.
+		if altered := checked.finish(); IsAltered(altered) {
+			return altered
+		}
+
 		return fmt.Errorf("reading layer %s: %w", digest, err)
+	}
+
+	return checked.finish()
+}
+
+func readLayer(ctx context.Context, compressed io.Reader, limits rootfs.ReadLimits, visit func(*tar.Header, io.Reader) error) error {
+	content, _, err := Decompress(compressed)
+	if err != nil {
+		return err
 	}
 	defer content.Close()
 
-	if err := rootfs.ReadTar(ctx, content, limits, visit); err != nil {
-		return fmt.Errorf("reading layer %s: %w", digest, err)
-	}
-
-	return checked.finish(digest)
+	return rootfs.ReadTar(ctx, content, limits, visit)
 }
 
 // archiveName matches the files of a layout.
@@ -197,4 +147,23 @@ func UnpackArchive(ctx context.Context, r io.Reader, dir string, limits rootfs.R
 
 		return errors.Join(err, file.Close())
 	})
+}
+
+// UnpackFile is UnpackArchive of a file, compressed or not, within the default limits.
+func UnpackFile(ctx context.Context, name, dir string) error {
+	content, _, err := Open(name)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+
+	if err := UnpackArchive(ctx, content, dir, rootfs.DefaultReadLimits); err != nil {
+		return err
+	}
+
+	if !IsLayout(dir) {
+		return errors.New("it is not an archive of an OCI layout")
+	}
+
+	return nil
 }

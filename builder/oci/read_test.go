@@ -212,7 +212,7 @@ func TestReadLayout(t *testing.T) {
 	}
 
 	var many []mutate.Appendable
-	for i := range 101 {
+	for i := range 1001 {
 		many = append(many, image(fmt.Sprint(i)))
 	}
 
@@ -226,7 +226,7 @@ func TestReadLayout(t *testing.T) {
 		"signature":       {appended(empty.Index, signature, image("a")), 1, ""},
 		"deep":            {nested(4), 1, ""},
 		"too deep":        {nested(5), 0, "indexes are nested too deeply"},
-		"too many":        {appended(empty.Index, many...), 0, "more than 100 entries"},
+		"too many":        {appended(empty.Index, many...), 0, "more than 1000 entries"},
 		"empty":           {empty.Index, 0, "holds no image"},
 		"signatures only": {appended(empty.Index, signature), 0, "holds no image"},
 	} {
@@ -272,7 +272,7 @@ func TestReadLayoutBomb(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if _, err := oci.ReadLayout(dir); err == nil || !strings.Contains(err.Error(), "more than 100 entries") {
+	if _, err := oci.ReadLayout(dir); err == nil || !strings.Contains(err.Error(), "more than 1000 entries") {
 		t.Errorf("error is %v", err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/spf13/cobra"
 
 	"github.com/cnibake/cnibake/extension"
@@ -24,6 +23,8 @@ type checkOptions struct {
 	shipped []string
 	fix     bool
 	pull    bool
+	// registry is for pull.
+	registry registryFlags
 }
 
 // checkFormats are the values of -o; github prints annotations for a workflow.
@@ -79,6 +80,7 @@ Verdicts: in-step exits 0; move-marker (same version, other release) and conflic
 	flags.StringArrayVar(&options.shipped, "shipped", nil, "what is shipped: a version, an image, a file, or - for standard input; can be repeated")
 	flags.BoolVar(&options.fix, "fix", false, "write the shipped release into the marker where the versions are equal")
 	flags.BoolVar(&options.pull, "pull", false, "read the images that references name from their registries, instead of believing the tags")
+	options.registry.addFlags(cmd)
 	flags.StringVarP(&a.output, "output", "o", "text", "output format: "+strings.Join(checkFormats, ", "))
 
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(checkFormats, cobra.ShellCompDirectiveNoFileComp))
@@ -102,7 +104,7 @@ func (a *app) check(ctx context.Context, options checkOptions) error {
 		return err
 	}
 
-	shipped, err := resolveShipped(ctx, pinned, options)
+	shipped, err := a.resolveShipped(ctx, pinned, options)
 	if err != nil {
 		return err
 	}
@@ -139,7 +141,7 @@ func readPinned(marker string) (release.Pinned, error) {
 	return release.ReadMarkersFile(marker)
 }
 
-func resolveShipped(ctx context.Context, pinned release.Pinned, options checkOptions) ([]release.Shipped, error) {
+func (a *app) resolveShipped(ctx context.Context, pinned release.Pinned, options checkOptions) ([]release.Shipped, error) {
 	var all []release.Shipped
 
 	if len(options.shipped) == 0 {
@@ -156,7 +158,12 @@ func resolveShipped(ctx context.Context, pinned release.Pinned, options checkOpt
 
 	resolve := talosimage.Options{Stdin: os.Stdin}
 	if options.pull {
-		resolve.Pull = talosimage.Puller(authn.DefaultKeychain)
+		client, err := a.registryClient(options.registry)
+		if err != nil {
+			return nil, err
+		}
+
+		resolve.Pull = talosimage.Puller(client)
 	}
 
 	for _, source := range options.shipped {

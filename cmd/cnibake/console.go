@@ -40,10 +40,17 @@ func (h lineHandler) Handle(_ context.Context, record slog.Record) error {
 func (h lineHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 func (h lineHandler) WithGroup(string) slog.Handler      { return h }
 
-// progress shows downloads: a bar on a terminal, otherwise nothing beyond the log's lines.
-func (a *app) progress() plugins.Progress {
+// terminal is where bars can be shown, if there is one.
+func (a *app) terminal() (*os.File, bool) {
 	file, ok := a.stderr.(*os.File)
-	if a.quiet || !ok || !term.IsTerminal(int(file.Fd())) {
+
+	return file, ok && !a.quiet && term.IsTerminal(int(file.Fd()))
+}
+
+// progress shows transfers: a bar on a terminal, otherwise nothing beyond the log's lines.
+func (a *app) progress() plugins.Progress {
+	file, ok := a.terminal()
+	if !ok {
 		return func(string, int64) io.WriteCloser { return nopBar{} }
 	}
 

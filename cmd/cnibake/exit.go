@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func exitCode(err error, stderr io.Writer) int {
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "cnibake: %v; see %s --help\n", err, usage.command)
 	default:
-		fmt.Fprintf(stderr, "cnibake: %v%s\n", err, remedy(err))
+		fmt.Fprintf(stderr, "cnibake: %v%s\n", err, cmp.Or(registryRemedy(err), remedy(err)))
 	}
 
 	return exitFailed

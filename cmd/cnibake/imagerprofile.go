@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,6 +24,7 @@ type imagerProfileOptions struct {
 	extension     string
 	path          string
 	machineConfig string
+	registry      registryFlags
 	// changed reports whether a flag was given.
 	changed func(flag string) bool
 }
@@ -65,6 +65,8 @@ that --extension has: give --path where the imager's container sees it elsewhere
 	flags.StringVarP(&o.file, "filename", "f", "", "add to this profile; - is standard input")
 	flags.StringVar(&o.machineConfig, "machine-config", "", "also write the machine configuration patch for drivers to this file")
 
+	o.registry.addFlags(cmd)
+
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(extension.ImagerKinds(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("arch", cobra.FixedCompletions([]string{"amd64", "arm64"}, cobra.ShellCompDirectiveNoFileComp))
 
@@ -98,7 +100,12 @@ func (a *app) imagerProfile(ctx context.Context, o imagerProfileOptions, stdin i
 		o.profile.Talos, o.profile.Arch = said.Talos, said.Arch
 	}
 
-	asset, err := extension.FindImagerAsset(ctx, o.extension)
+	client, err := a.registryClient(o.registry)
+	if err != nil {
+		return err
+	}
+
+	asset, err := extension.FindImagerAsset(ctx, o.extension, client.Digest)
 	if errors.Is(err, fs.ErrNotExist) && !o.changed("extension") {
 		return fmt.Errorf("%w: run cnibake build first, or give --extension", err)
 	}
@@ -227,20 +234,4 @@ func (a *app) writeMachineConfig(o imagerProfileOptions) error {
 	}
 
 	return nil
-}
-
-// writeWhole writes a file beside its place and renames it, so that there is never half of it.
-func writeWhole(name string, data []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(file.Name())
-
-	_, err = file.Write(data)
-	if err = errors.Join(err, file.Chmod(0o644), file.Close()); err != nil {
-		return err
-	}
-
-	return os.Rename(file.Name(), name)
 }

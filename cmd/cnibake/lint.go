@@ -16,7 +16,10 @@ import (
 )
 
 func (a *app) lintCommand() *cobra.Command {
-	var o lint.Options
+	var (
+		o        lint.Options
+		registry registryFlags
+	)
 
 	cmd := &cobra.Command{
 		Use:   "lint ARTIFACT",
@@ -33,10 +36,20 @@ Lint exits 1 when there are errors; warnings and notes alone are good.`,
   cnibake lint dist/talos-readonly-amd64.tar --talos v1.13.9
   cnibake lint ghcr.io/siderolabs/gvisor:20260101.0 -o json`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.lint(cmd.Context(), args[0], o) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := a.registryClient(registry)
+			if err != nil {
+				return err
+			}
+
+			o.Pull = client.Get
+
+			return a.lint(cmd.Context(), args[0], o)
+		},
 	}
 
 	cmd.Flags().StringVar(&o.Talos, "talos", "", "Talos release to judge for, such as v1.13.9")
+	registry.addFlags(cmd)
 	a.addOutputFlag(cmd)
 
 	return cmd

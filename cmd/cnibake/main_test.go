@@ -24,8 +24,15 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	t.Parallel()
 
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+	testscript.Run(t, scripts(t, "testdata/script", nil))
+}
+
+// scripts are the stories of a directory; they find the variables in their environment.
+func scripts(t *testing.T, dir string, variables map[string]string) testscript.Params {
+	t.Helper()
+
+	return testscript.Params{
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
 			repository, err := filepath.Abs("../..")
@@ -40,12 +47,16 @@ func TestScripts(t *testing.T) {
 				env.Setenv(key, value)
 			}
 
+			for key, value := range variables {
+				env.Setenv(key, value)
+			}
+
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"oneline": oneLine,
 		},
-	})
+	}
 }
 
 // oneLine checks that the command before printed exactly one line to stderr, and that it has all the texts.

@@ -57,13 +57,20 @@ func digestOf(t *testing.T, layout, name string) string {
 		filepath.Join(layout, "index.json")))
 }
 
-func TestCranePushesAndValidates(t *testing.T) {
-	t.Parallel()
+// buildCrane builds crane's own command, at the version of the library in go.mod.
+func buildCrane(t *testing.T) string {
+	t.Helper()
 
-	// crane's own command, at the version of the library in go.mod.
 	crane := filepath.Join(t.TempDir(), "crane")
 	output(t, "go", "build", "-o", crane, "github.com/google/go-containerregistry/cmd/crane")
 
+	return crane
+}
+
+func TestCranePushesAndValidates(t *testing.T) {
+	t.Parallel()
+
+	crane := buildCrane(t)
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/blang/semver/v4"
+
+	"github.com/cnibake/cnibake/builder/oci"
 )
 
 const schemaVersion = 1
@@ -18,6 +20,8 @@ type Options struct {
 	// Talos is the release to judge for, for example v1.13.9. Without it every known release counts that
 	// the extension itself admits.
 	Talos string
+	// Pull reads what a registry reference names. Nil keeps everything offline.
+	Pull func(ctx context.Context, reference string) (oci.Subject, error)
 }
 
 // Lint reads an OCI layout, an extension tar, an unpacked directory or a registry reference and holds it
@@ -46,7 +50,7 @@ func Lint(ctx context.Context, artifact string, o Options) (*Report, error) {
 	}
 	defer os.RemoveAll(work)
 
-	c, err := open(ctx, artifact, work)
+	c, err := open(ctx, artifact, work, o.Pull)
 	if err != nil {
 		return nil, err
 	}

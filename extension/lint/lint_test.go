@@ -18,6 +18,7 @@ import (
 
 	"github.com/cnibake/cnibake/builder"
 	"github.com/cnibake/cnibake/builder/buildertest"
+	"github.com/cnibake/cnibake/builder/oci"
 	"github.com/cnibake/cnibake/extension"
 	"github.com/cnibake/cnibake/profiles"
 )
@@ -137,8 +138,13 @@ func TestRegistry(t *testing.T) {
 		}
 	}
 
+	client, err := oci.NewClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+
 	for tag, want := range map[string][]string{"index": {}, "image": {"oci-single-architecture"}} {
-		report := lintFile(t, repository+":"+tag, Options{Talos: "v1.13.9"})
+		report := lintFile(t, repository+":"+tag, Options{Talos: "v1.13.9", Pull: client.Get})
 		if diff := cmp.Diff(want, rulesOf(report)); diff != "" || report.Kind != KindRegistry {
 			t.Errorf("%s: %s %s", tag, report.Kind, diff)
 		}
@@ -148,12 +154,17 @@ func TestRegistry(t *testing.T) {
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
 
+	client, err := oci.NewClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+
 	for artifact, want := range map[string]string{
 		"dist/nothing": "no such file or directory",
 		writeFile(t, "x", []byte("text that is longer than a header, or so it would be "+strings.Repeat("x", 1024))): "neither a tar archive",
 		"localhost:1/ext:v1": "connection refused",
 	} {
-		if _, err := Lint(t.Context(), artifact, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Lint(t.Context(), artifact, Options{Pull: client.Get}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", artifact, err, want)
 		}
 	}

@@ -8,19 +8,18 @@ import (
 	"path/filepath"
 
 	"github.com/cnibake/cnibake/builder/oci"
-	"github.com/cnibake/cnibake/builder/rootfs"
 )
 
 // open reads an artifact, recognised by content.
-func open(ctx context.Context, artifact, work string) (*contents, error) {
+func open(ctx context.Context, artifact, work string, pull func(context.Context, string) (oci.Subject, error)) (*contents, error) {
 	c := &contents{name: artifact}
 	r := &reader{work: work}
 
 	info, err := os.Stat(artifact)
 
 	switch {
-	case errors.Is(err, os.ErrNotExist) && oci.LooksRemote(artifact):
-		err = c.readRegistry(ctx, r, artifact)
+	case errors.Is(err, os.ErrNotExist) && oci.LooksRemote(artifact) && pull != nil:
+		err = c.readRegistry(ctx, r, artifact, pull)
 	case err != nil:
 		return nil, fmt.Errorf("opening artifact: %w", err)
 	case info.IsDir() && oci.IsLayout(artifact):
@@ -111,7 +110,7 @@ func (c *contents) readImageArchive(ctx context.Context, r *reader, name string,
 	c.problem("tar-image-archive", "", "", "the file is an archive of an OCI layout: unpack it for ociPath")
 
 	dir := filepath.Join(r.work, "layout")
-	if err := unpackArchive(ctx, name, dir); err != nil {
+	if err := oci.UnpackFile(ctx, name, dir); err != nil {
 		if !isDamage(err) {
 			return err
 		}
@@ -122,14 +121,4 @@ func (c *contents) readImageArchive(ctx context.Context, r *reader, name string,
 	}
 
 	return c.readLayout(ctx, r, dir)
-}
-
-func unpackArchive(ctx context.Context, name, dir string) error {
-	content, _, err := oci.Open(name)
-	if err != nil {
-		return err
-	}
-	defer content.Close()
-
-	return oci.UnpackArchive(ctx, content, dir, rootfs.DefaultReadLimits)
 }

@@ -11,11 +11,8 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/google/go-containerregistry/pkg/authn"
-	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/cnibake/cnibake/builder/oci"
@@ -38,35 +35,20 @@ func (c *contents) readLayout(ctx context.Context, r *reader, dir string) error 
 	return c.readIndex(ctx, r, index, 0)
 }
 
-func (c *contents) readRegistry(ctx context.Context, r *reader, reference string) error {
+func (c *contents) readRegistry(ctx context.Context, r *reader, reference string, pull func(context.Context, string) (oci.Subject, error)) error {
 	c.kind = KindRegistry
 
-	ref, err := name.ParseReference(reference)
+	root, err := pull(ctx, reference)
 	if err != nil {
 		return err
 	}
 
-	descriptor, err := remote.Get(ref, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
-	if err != nil {
-		return err
-	}
-
-	if descriptor.MediaType.IsIndex() {
-		index, err := descriptor.ImageIndex()
-		if err != nil {
-			return err
-		}
-
-		return c.readIndex(ctx, r, index, 0)
-	}
-
-	img, err := descriptor.Image()
-	if err != nil {
-		return err
+	if root.Index != nil {
+		return c.readIndex(ctx, r, root.Index, 0)
 	}
 
 	// There is no index, so there is no platform to be missing from it.
-	return c.readImage(ctx, r, img, v1.Descriptor{Digest: descriptor.Digest, MediaType: descriptor.MediaType, Platform: nil}, false, true)
+	return c.readImage(ctx, r, root.Image, v1.Descriptor{Digest: root.Descriptor.Digest, MediaType: root.Descriptor.MediaType}, false, true)
 }
 
 func (c *contents) readIndex(ctx context.Context, r *reader, index v1.ImageIndex, depth int) error {

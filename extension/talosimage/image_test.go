@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -19,6 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"github.com/cnibake/cnibake/builder/oci"
 	"github.com/cnibake/cnibake/extension/release"
 	"github.com/cnibake/cnibake/extension/talosimage"
 )
@@ -303,7 +303,12 @@ func TestPull(t *testing.T) {
 	// Offline, the tag is all there is.
 	wants(t, resolve(t, reference), []found{{"image reference", "talos", "v1.13.9", ""}})
 
-	options := talosimage.Options{Pull: talosimage.Puller(authn.NewMultiKeychain()), TempDir: t.TempDir()}
+	client, err := oci.NewClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	options := talosimage.Options{Pull: talosimage.Puller(client), TempDir: t.TempDir()}
 
 	for source, want := range map[string]found{
 		reference: {"image with an SBOM", "talos", "v1.13.6", "v1.9.1"},

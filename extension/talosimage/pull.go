@@ -4,41 +4,25 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/google/go-containerregistry/pkg/authn"
-	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/cnibake/cnibake/builder/oci"
 )
 
 // Puller returns a function for Options.Pull that reads images from registries. Layers are fetched only
 // when they are read, and only as far as they are needed.
-func Puller(keychain authn.Keychain) func(ctx context.Context, reference string) ([]v1.Image, error) {
+func Puller(client *oci.Client) func(ctx context.Context, reference string) ([]v1.Image, error) {
 	return func(ctx context.Context, reference string) ([]v1.Image, error) {
-		ref, err := name.ParseReference(reference)
+		root, err := client.Get(ctx, reference)
 		if err != nil {
 			return nil, err
 		}
 
-		descriptor, err := remote.Get(ref, remote.WithContext(ctx), remote.WithAuthFromKeychain(keychain))
-		if err != nil {
-			return nil, err
+		if root.Image != nil {
+			return []v1.Image{root.Image}, nil
 		}
 
-		if !descriptor.MediaType.IsIndex() {
-			image, err := descriptor.Image()
-			if err != nil {
-				return nil, err
-			}
-
-			return []v1.Image{image}, nil
-		}
-
-		index, err := descriptor.ImageIndex()
-		if err != nil {
-			return nil, err
-		}
-
-		return platformImages(index)
+		return platformImages(root.Index)
 	}
 }
 
