@@ -38,9 +38,10 @@ lint: ## Check formatting, vet and staticcheck
 	@unformatted=$$(gofmt -l cmd extension builder profiles hack); test -z "$$unformatted" || { echo "gofmt would change: $$unformatted"; exit 1; }
 	go vet ./...
 	cd hack/containerd && go vet ./...
+	cd hack/kubernetes && go vet ./...
 	cd hack/talos && go vet ./...
 	$(TOOL) staticcheck ./...
-	shellcheck hack/e2e-talos hack/fuzz hack/install-test-tools hack/pin hack/refresh-releases hack/talos-packages .ci/run
+	shellcheck hack/e2e-kubernetes hack/e2e-talos hack/fuzz hack/install-test-tools hack/kubernetes-programs hack/pin hack/refresh-releases hack/talos-packages .ci/run
 
 .PHONY: vulnerabilities
 vulnerabilities: ## Report known vulnerabilities in what we link (needs the network)
@@ -55,13 +56,21 @@ docs: ## Regenerate the reference in docs/ from the code
 e2e-containerd: ## Show that containerd 2.x merges our configuration part (compiles containerd)
 	cd hack/containerd && go test -timeout 30m ./...
 
+.PHONY: e2e-cri
+e2e-cri: ## Let containerd run our image and make a sandbox with what it staged (as root)
+	hack/e2e-kubernetes cri
+
+.PHONY: e2e-kubernetes
+e2e-kubernetes: ## Run Kubernetes with Multus on nodes of this machine (as root; first compiles it)
+	hack/e2e-kubernetes
+
 .PHONY: e2e-talos
 e2e-talos: ## Hold the extensions to Talos's own imager and boot them in QEMU (as root)
 	hack/talos-packages
 	hack/e2e-talos
 
 .PHONY: e2e-all
-e2e-all: e2e-containerd e2e-talos ## Run every end-to-end test
+e2e-all: e2e-containerd e2e-kubernetes e2e-talos ## Run every end-to-end test
 
 .PHONY: release
 release: build ## Build dist/ and cnibake itself for every platform into dist/cnibake-OS-ARCH
