@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/doctor"
+	"golang.org/x/sys/unix"
 )
 
 // maxDaemonConfig bounds what is read of Multus's configuration, in bytes.
@@ -161,12 +162,19 @@ func onNode(path, root string) string {
 	return path
 }
 
+// readBounded reads a regular file. Opening a FIFO must not block.
 func readBounded(name string, limit int64) ([]byte, error) {
-	file, err := os.Open(name)
+	file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
+
+	if info, err := file.Stat(); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	}
 
 	data, err := io.ReadAll(io.LimitReader(file, limit+1))
 	if err == nil && int64(len(data)) > limit {

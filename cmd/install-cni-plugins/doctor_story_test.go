@@ -14,6 +14,7 @@ import (
 	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/doctor"
 	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
 	"github.com/cnibake/cnibake/profiles/distro"
+	"golang.org/x/sys/unix"
 )
 
 // On a node of k3s the seven names and the program that they share stay as they are, ours arrive
@@ -178,6 +179,7 @@ func TestDoctorUsage(t *testing.T) {
 	write(t, nads, `{"name": "lan", "type": "bridge"}`)
 	write(t, filepath.Join(root, "empty"), "\n")
 	must(t, os.MkdirAll(filepath.Join(root, "opt/cni/bin"), 0o755))
+	must(t, unix.Mkfifo(nads+".fifo", 0o644))
 
 	for says, args := range map[string][]string{
 		"no such file":                         {"--nad", nads + ".none"},
@@ -189,6 +191,7 @@ func TestDoctorUsage(t *testing.T) {
 		"unknown distribution":                 {"--distro", "none"},
 		"name the root of Multus's container":  {"--multus-root", nads},
 		"reading Multus's configuration: open": {"--multus-config", nads + ".none"},
+		"fifo is not a regular file":           {"--multus-config", nads + ".fifo"},
 		`unexpected argument "x"`:              {"x"},
 		"nothing to examine":                   {},
 		"neither true":                         {"--strict=perhaps"},

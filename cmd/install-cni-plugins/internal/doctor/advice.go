@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -155,5 +156,5 @@ func (d *doctor) realEntry(path string) string {
 func (d *doctor) inShell(real string) string {
 	rest, _ := below(real, d.Root)
 
-	return filepath.Join(or(d.ShellRoot, d.Root), rest)
+	return filepath.Join(cmp.Or(d.ShellRoot, d.Root), rest)
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -54,7 +55,7 @@ func (d *doctor) attachment(ctx context.Context, a *attachment) Attachment {
 
 // withoutConfig examines an attachment whose configuration is a file of the node.
 func (d *doctor) withoutConfig(ctx context.Context, out *Attachment, name string) {
-	confDir := or(d.multusConf.ConfDir, defaultMultusConfDir)
+	confDir := cmp.Or(d.multusConf.ConfDir, defaultMultusConfDir)
 
 	for _, dir := range []string{confDir, d.ConfDir} {
 		for _, f := range d.configFiles(dir) {
@@ -163,23 +164,15 @@ func (c *pluginConf) delegates(version string) []*network {
 	_ = json.Unmarshal(keys.Delegate, one)
 
 	if c.Type == "flannel" { // what its delegate does not say, it fills in
-		one.Type = or(one.Type, "bridge")
-		one.IPAM.Type = or(one.IPAM.Type, "host-local")
+		one.Type = cmp.Or(one.Type, "bridge")
+		one.IPAM.Type = cmp.Or(one.IPAM.Type, "host-local")
 	}
 
 	if one.Type != "" {
-		found = append(found, &network{cniVersion: or(one.CNIVersion, version), plugins: []*pluginConf{one}})
+		found = append(found, &network{cniVersion: cmp.Or(one.CNIVersion, version), plugins: []*pluginConf{one}})
 	}
 
 	return found
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-
-	return b
 }
 
 // badName reports whether libcni refuses a network's name.

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -140,7 +141,7 @@ func parseAttachment(data []byte, name string) (*network, error) {
 	n, err := parseConf(data)
 	if !errors.Is(err, errNoType) {
 		if err == nil {
-			n.name = or(n.name, name)
+			n.name = cmp.Or(n.name, name)
 		}
 
 		return n, err

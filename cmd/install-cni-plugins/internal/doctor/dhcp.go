@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"golang.org/x/sys/unix"
@@ -13,7 +14,7 @@ func (d *doctor) examineDHCP(to *[]Finding, c *call) {
 	}
 
 	_ = json.Unmarshal(c.raw, &conf)
-	socket := or(conf.IPAM.DaemonSocketPath, "/run/cni/dhcp.sock")
+	socket := cmp.Or(conf.IPAM.DaemonSocketPath, "/run/cni/dhcp.sock")
 
 	if _, err := d.node.resolve("/run"); err != nil {
 		return // not to be seen from here

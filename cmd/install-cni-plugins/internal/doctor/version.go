@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -20,7 +21,7 @@ const oldestVersion = "0.1.0"
 func parseVersion(s string) (version, error) {
 	var v version
 
-	fields := strings.SplitN(or(s, oldestVersion), ".", len(v)+1)
+	fields := strings.SplitN(cmp.Or(s, oldestVersion), ".", len(v)+1)
 
 	for i, field := range fields {
 		n, err := strconv.Atoi(field)
@@ -56,7 +57,7 @@ func newestOf(versions []string) string {
 
 // examineVersion says whether a plugin supports the version of the specification that it is called with.
 func (d *doctor) examineVersion(to *[]Finding, where string, c *call, p *program, path string) {
-	asked := or(c.cniVersion, oldestVersion)
+	asked := cmp.Or(c.cniVersion, oldestVersion)
 	if p.supported == nil || slices.Contains(p.supported, asked) {
 		return
 	}

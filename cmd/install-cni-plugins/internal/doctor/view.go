@@ -68,7 +68,7 @@ func (f *file) isDir() bool     { return f.mode() == unix.S_IFDIR }
 // is not there, and the file holds the links that led to it.
 func (v *view) resolve(path string) (*file, error) {
 	f := &file{path: "/"}
-	todo := parts(path)
+	rest := parts(path)
 
 	fail := func(err error) (*file, error) {
 		return f, &fs.PathError{Op: "stat", Path: f.path, Err: err}
@@ -96,21 +96,21 @@ func (v *view) resolve(path string) (*file, error) {
 				return fail(err)
 			}
 
-			todo = append(parts(target), todo...)
+			rest = append(parts(target), rest...)
 			f.path = filepath.Dir(f.path)
 
 			if filepath.IsAbs(target) {
 				f.path = "/"
 			}
 
-			if len(todo) > unix.PathMax {
+			if len(rest) > unix.PathMax {
 				return fail(unix.ENAMETOOLONG)
 			}
 
 			continue
 		}
 
-		if len(todo) == 0 {
+		if len(rest) == 0 {
 			return f, nil
 		}
 
@@ -118,7 +118,7 @@ func (v *view) resolve(path string) (*file, error) {
 			return fail(unix.ENOTDIR)
 		}
 
-		f.path, todo = filepath.Join(f.path, todo[0]), todo[1:]
+		f.path, rest = filepath.Join(f.path, rest[0]), rest[1:]
 	}
 }
 

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 )
@@ -31,7 +32,7 @@ func (d *doctor) examineVM(out *Attachment, n *network, vm string) {
 			continue
 		}
 
-		conf, _ := json.Marshal(map[string]string{"cniVersion": "0.3.1", "name": or(n.name, "vlan"), "type": "bridge", "bridge": "br0"})
+		conf, _ := json.Marshal(map[string]string{"cniVersion": "0.3.1", "name": cmp.Or(n.name, "vlan"), "type": "bridge", "bridge": "br0"})
 
 		s := todo("Make a Linux bridge on the node with the VLAN's interface as its port (docs/vm-vlan.md), and make this, with the bridge's name, the configuration of %s:", out.Name)
 		s.Do += "\n" + string(conf)
