@@ -39,6 +39,7 @@ lint: ## Check formatting, vet and staticcheck
 	go vet ./...
 	cd hack/containerd && go vet ./...
 	cd hack/kubernetes && go vet ./...
+	cd hack/cosign && go vet ./...
 	cd hack/talos && go vet ./...
 	$(TOOL) staticcheck ./...
 	shellcheck hack/e2e-kubernetes hack/e2e-talos hack/fuzz hack/install-test-tools hack/kubernetes-programs hack/pin hack/refresh-releases hack/talos-packages .ci/run
@@ -69,15 +70,20 @@ e2e-talos: ## Hold the extensions to Talos's own imager and boot them in QEMU (a
 	hack/talos-packages
 	hack/e2e-talos
 
+.PHONY: e2e-cosign
+e2e-cosign: ## Hold signatures to the real cosign program, both ways (compiles cosign: 10 minutes)
+	cd hack/cosign && go test -timeout 60m ./...
+
 .PHONY: e2e-all
-e2e-all: e2e-containerd e2e-kubernetes e2e-talos ## Run every end-to-end test
+e2e-all: e2e-containerd e2e-cosign e2e-kubernetes e2e-talos ## Run every end-to-end test
 
 .PHONY: release
-release: build ## Build dist/ and cnibake itself for every platform into dist/cnibake-OS-ARCH
+release: ## Build cnibake itself for every platform, with its version, and with it dist/
 	for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
-		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -trimpath -ldflags "-s -w" \
+		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -buildvcs=true -trimpath -ldflags "-s -w" \
 			-o dist/cnibake-$${platform%/*}-$${platform#*/} ./cmd/cnibake || exit 1; \
 	done
+	dist/cnibake-$$(go env GOHOSTOS)-$$(go env GOHOSTARCH) build
 	cd dist && sha256sum cnibake-* >> SHA256SUMS
 
 .PHONY: clean

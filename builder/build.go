@@ -47,7 +47,9 @@ type Options struct {
 	Created time.Time
 	// Toolchain is the version of the Go toolchain that was used, for the report.
 	Toolchain func() string
-	Log       *slog.Logger
+	// Version is that of this program, for the provenance.
+	Version string
+	Log     *slog.Logger
 }
 
 // Build builds all profiles and returns what it built. On any error the output directory keeps what
@@ -212,14 +214,24 @@ func (p *plan) payload(ctx context.Context, target *Target, selection []profiles
 		return nil, err
 	}
 
-	result.SBOM = sbom
+	result.SBOM, result.binaries = sbom, source.set.Binaries
 
 	return result, nil
 }
 
-// write writes a target's artifacts and, beside them, its SBOMs.
+// write writes a target's artifacts and, beside them, its provenance and its SBOMs.
 func (p *plan) write(ctx context.Context, target *Target, out *Output) error {
 	if err := p.options.Formats[target.Profile.Format].Write(ctx, target, out); err != nil {
+		return err
+	}
+
+	provenance, err := p.provenance(ctx, target, out)
+	if err != nil {
+		return err
+	}
+
+	artifact := Artifact{Name: ProvenanceName(target.Profile.Name), Kind: KindProvenance}
+	if err := out.File(ctx, artifact, writeBytes(provenance)); err != nil {
 		return err
 	}
 
@@ -229,7 +241,7 @@ func (p *plan) write(ctx context.Context, target *Target, out *Output) error {
 			return err
 		}
 
-		artifact := Artifact{Name: fmt.Sprintf("%s-%s.spdx.json", target.Profile.Name, arch), Kind: KindSBOM, Arch: arch}
+		artifact := Artifact{Name: SBOMName(target.Profile.Name, arch), Kind: KindSBOM, Arch: arch}
 		if err := out.File(ctx, artifact, writeBytes(payload.SBOM)); err != nil {
 			return err
 		}
@@ -254,13 +266,14 @@ func (p *plan) report(outputs []*Output) *Report {
 	for i, target := range p.targets {
 		profile := ProfileReport{
 			Name:        target.Profile.Name,
+			Image:       target.Profile.Image,
 			Format:      target.Profile.Format,
 			Packaging:   target.Profile.Packaging,
 			Compression: target.Profile.Compression,
 			Artifacts:   outputs[i].artifacts,
 		}
 
-		slices.SortFunc(profile.Artifacts, func(a, b Artifact) int { return cmp.Compare(a.Name, b.Name) })
+		sortArtifacts(profile.Artifacts)
 
 		for _, arch := range target.Architectures {
 			set := p.sets[keyFor(target, p.selections[i], arch)].set

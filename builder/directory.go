@@ -1,28 +1,27 @@
 package builder
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 
+	"github.com/cnibake/cnibake/builder/attest"
 	"github.com/cnibake/cnibake/builder/payload"
+	"github.com/cnibake/cnibake/builder/sums"
 )
 
 // Names of the files that describe a whole build.
 const (
 	ReportName = "build.json"
-	SumsName   = "SHA256SUMS"
+	SumsName   = sums.Name
 )
 
 // directory is the directory a build writes to. Everything is written into a hidden directory inside
@@ -174,15 +173,12 @@ func (d *directory) publish(report *Report) error {
 		return err
 	}
 
-	var sums bytes.Buffer
-
-	slices.SortFunc(d.files, func(a, b fileSum) int { return strings.Compare(a.name, b.name) })
-
+	listed := make([]sums.Sum, 0, len(d.files))
 	for _, file := range d.files {
-		fmt.Fprintf(&sums, "%s  %s\n", strings.TrimPrefix(file.digest, "sha256:"), file.name)
+		listed = append(listed, sums.Sum{Hex: strings.TrimPrefix(file.digest, "sha256:"), Name: file.name})
 	}
 
-	if _, err := d.writeFile(SumsName, writeBytes(sums.Bytes())); err != nil {
+	if _, err := d.writeFile(SumsName, writeBytes(sums.Encode(listed))); err != nil {
 		return err
 	}
 
@@ -204,8 +200,11 @@ func (d *directory) publish(report *Report) error {
 func (d *directory) swap(retired string, done *[]move) error {
 	// Sums that speak of files which are no longer there must not survive the first rename.
 	for _, name := range append([]string{SumsName}, d.previous()...) {
-		if err := d.retire(retired, name, done); err != nil {
-			return fmt.Errorf("replacing %s in output directory: %w", name, err)
+		// What signs or attests a file goes with it.
+		for _, suffix := range []string{"", attest.SignatureSuffix, attest.StatementsSuffix} {
+			if err := d.retire(retired, name+suffix, done); err != nil {
+				return fmt.Errorf("replacing %s in output directory: %w", name+suffix, err)
+			}
 		}
 	}
 
@@ -268,46 +267,23 @@ func (d *directory) names() []string {
 	}
 
 	rank := func(name string) int { return slices.Index([]string{ReportName, SumsName}, name) }
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
 
 	return names
 }
 
-// maxReport bounds the build.json of an earlier build in bytes; ours have some 50 kB.
-const maxReport = 16 << 20
-
-// artifactName matches every name that an artifact of ours can have, and no path.
-var artifactName = regexp.MustCompile(`^[a-z0-9][A-Za-z0-9._-]*$`)
-
 // previous returns the names of the artifacts an earlier build left in the directory, as its report
 // lists them. Whatever else is there belongs to somebody else and stays.
 func (d *directory) previous() []string {
-	name := filepath.Join(d.path, ReportName)
-
-	// Reading a FIFO would block, and anyone's file may be called build.json.
-	info, err := os.Lstat(name)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxReport {
-		return nil
-	}
-
-	data, err := os.ReadFile(name)
+	// Anyone's file may be called build.json.
+	report, err := readReport(d.path)
 	if err != nil {
 		return nil
 	}
 
-	var report Report
-	if json.Unmarshal(data, &report) != nil {
-		return nil
-	}
-
 	var names []string
-
-	for _, profile := range report.Profiles {
-		for _, artifact := range profile.Artifacts {
-			if artifactName.MatchString(artifact.Name) {
-				names = append(names, artifact.Name)
-			}
-		}
+	for _, artifact := range report.artifacts() {
+		names = append(names, artifact.Name)
 	}
 
 	return names

@@ -77,7 +77,7 @@ func TestOutput(t *testing.T) {
 
 	out := filepath.Join(t.TempDir(), "not", "there", "yet")
 	mustBuild(t, out, content("1"), "one", "two")
-	checkNames(t, out, "SHA256SUMS", "build.json", "one.tar", "one-amd64.spdx.json", "two.tar", "two-amd64.spdx.json")
+	checkNames(t, out, "SHA256SUMS", "build.json", "one.tar", "one-amd64.spdx.json", "one.provenance.jsonl", "two.tar", "two-amd64.spdx.json", "two.provenance.jsonl")
 
 	first := snapshot(t, out)
 
@@ -100,10 +100,10 @@ func TestOtherFilesStay(t *testing.T) {
 	writeFile(t, filepath.Join(out, "three.tar"), "mine until there is a profile three")
 
 	mustBuild(t, out, content("2"), "one")
-	checkNames(t, out, "SHA256SUMS", "build.json", "one.tar", "one-amd64.spdx.json", "notes.txt", "deep", "deep/er", "deep/er/notes.txt", "three.tar")
+	checkNames(t, out, "SHA256SUMS", "build.json", "one.tar", "one-amd64.spdx.json", "one.provenance.jsonl", "notes.txt", "deep", "deep/er", "deep/er/notes.txt", "three.tar")
 
 	mustBuild(t, out, content("3"), "three")
-	checkNames(t, out, "SHA256SUMS", "build.json", "three.tar", "three-amd64.spdx.json", "notes.txt", "deep", "deep/er", "deep/er/notes.txt")
+	checkNames(t, out, "SHA256SUMS", "build.json", "three.tar", "three-amd64.spdx.json", "three.provenance.jsonl", "notes.txt", "deep", "deep/er", "deep/er/notes.txt")
 
 	if data, err := os.ReadFile(filepath.Join(out, "three.tar")); string(data) != "3" {
 		t.Errorf("three.tar holds %q: %v", data, err)
@@ -222,7 +222,7 @@ func TestKilledBuildIsSwept(t *testing.T) {
 		writeFile(t, filepath.Join(top, "dist1", ".cnibake-456", "running"), "x")
 
 		mustBuild(t, out, content("1"), "one")
-		checkNames(t, out, "SHA256SUMS", "build.json", "one.tar", "one-amd64.spdx.json")
+		checkNames(t, out, "SHA256SUMS", "build.json", "one.tar", "one-amd64.spdx.json", "one.provenance.jsonl")
 		checkNames(t, filepath.Join(top, "dist1"), ".cnibake-456", ".cnibake-456/running")
 	}
 }
@@ -294,7 +294,7 @@ func TestFullDisk(t *testing.T) {
 func TestPublishIsUndone(t *testing.T) {
 	t.Parallel()
 
-	for _, blocked := range []string{"one.tar", "one-amd64.spdx.json", "two.tar", "build.json", "SHA256SUMS"} {
+	for _, blocked := range []string{"one.tar", "one-amd64.spdx.json", "one.provenance.jsonl", "two.tar", "build.json", "SHA256SUMS"} {
 		t.Run(blocked, func(t *testing.T) {
 			t.Parallel()
 
@@ -369,7 +369,7 @@ func TestForeignReport(t *testing.T) {
 			writeFile(t, filepath.Join(out, "build.json"), report)
 			mustBuild(t, out, content("1"), "one")
 			checkNames(t, top, "victim", "dist", "dist/keep", "dist/keep/victim", "dist/.git", "dist/.git/victim",
-				"dist/SHA256SUMS", "dist/build.json", "dist/one.tar", "dist/one-amd64.spdx.json")
+				"dist/SHA256SUMS", "dist/build.json", "dist/one.tar", "dist/one-amd64.spdx.json", "dist/one.provenance.jsonl")
 		})
 	}
 }
@@ -384,5 +384,5 @@ func TestReportThatIsNoFile(t *testing.T) {
 	}
 
 	mustBuild(t, out, content("1"), "one")
-	checkNames(t, out, "SHA256SUMS", "build.json", "one.tar", "one-amd64.spdx.json")
+	checkNames(t, out, "SHA256SUMS", "build.json", "one.tar", "one-amd64.spdx.json", "one.provenance.jsonl")
 }

@@ -101,6 +101,9 @@ type Payload struct {
 	SBOM []byte
 	// Installer is nil for formats that do not carry it.
 	Installer *installer.Program
+
+	// binaries maps each plugin's name to its build info.
+	binaries map[string]payload.Binary
 }
 
 // Tree returns the files of the payload where the profile wants them: plugins, manifest, licence,

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"github.com/cnibake/cnibake/builder/oci"
 	"github.com/cnibake/cnibake/builder/payload"
 	"github.com/cnibake/cnibake/builder/rootfs"
@@ -23,6 +25,10 @@ type Contents struct {
 	// Manifest is nil when there is none.
 	Manifest *payload.Manifest `json:"manifest,omitempty"`
 	Plugins  []FoundPlugin     `json:"plugins"`
+	// Programs maps everything that can be executed, also what no manifest lists, to its digest.
+	Programs map[string]string `json:"-"`
+	// Odd says why unpacking may leave something else; empty when it cannot.
+	Odd string `json:"-"`
 }
 
 // FoundPlugin is one plugin as its own bytes show it.
@@ -100,20 +106,40 @@ func inspectLayout(ctx context.Context, dir, work string) ([]Contents, error) {
 	var all []Contents
 
 	for _, image := range images {
-		config, err := image.ConfigFile()
+		contents, err := inspectImage(ctx, image, work)
 		if err != nil {
 			return nil, fmt.Errorf("reading layout %s: %w", dir, err)
 		}
 
-		s := newScan(work)
-		if err := oci.Files(ctx, image, rootfs.DefaultReadLimits, s.visitTar); err != nil {
-			return nil, fmt.Errorf("reading layout %s: %w", dir, err)
-		}
-
-		all = append(all, s.contents(config.Architecture))
+		all = append(all, contents)
 	}
 
 	return all, nil
+}
+
+// InspectImage looks into one image, wherever it is.
+func InspectImage(ctx context.Context, image v1.Image) (Contents, error) {
+	work, err := os.MkdirTemp("", "cnibake-inspect-")
+	if err != nil {
+		return Contents{}, err
+	}
+	defer os.RemoveAll(work)
+
+	return inspectImage(ctx, image, work)
+}
+
+func inspectImage(ctx context.Context, image v1.Image, work string) (Contents, error) {
+	config, err := image.ConfigFile()
+	if err != nil {
+		return Contents{}, fmt.Errorf("reading the configuration: %w", err)
+	}
+
+	s := newScan(work)
+	if err := oci.Files(ctx, image, rootfs.DefaultReadLimits, s.visitTar); err != nil {
+		return Contents{}, err
+	}
+
+	return s.contents(config.Architecture), nil
 }
 
 // inspectFile tells an OCI archive from any other tar by the oci-layout file in it.
@@ -132,7 +158,7 @@ func inspectFile(ctx context.Context, name, work string) ([]Contents, error) {
 	if isArchive {
 		dir := filepath.Join(work, "layout")
 
-		if err := unpackArchive(ctx, name, dir); err != nil {
+		if err := oci.UnpackFile(ctx, name, dir); err != nil {
 			return nil, fmt.Errorf("inspecting %s: %w", name, err)
 		}
 
@@ -155,16 +181,6 @@ func eachEntry(ctx context.Context, name string, visit func(*tar.Header, io.Read
 	defer content.Close()
 
 	return rootfs.ReadTar(ctx, content, rootfs.DefaultReadLimits, visit)
-}
-
-func unpackArchive(ctx context.Context, name, dir string) error {
-	content, _, err := oci.Open(name)
-	if err != nil {
-		return err
-	}
-	defer content.Close()
-
-	return oci.UnpackArchive(ctx, content, dir, rootfs.DefaultReadLimits)
 }
 
 func inspectDirectory(ctx context.Context, artifact, work string) (Contents, error) {

@@ -2,10 +2,16 @@ package builder
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"time"
 
 	"github.com/cnibake/cnibake/builder/payload"
+	"github.com/cnibake/cnibake/builder/sums"
 	"github.com/cnibake/cnibake/profiles"
 )
 
@@ -28,7 +34,9 @@ type Report struct {
 
 // ProfileReport says what was built from one profile.
 type ProfileReport struct {
-	Name        string               `json:"name"`
+	Name string `json:"name"`
+	// Image is the repository that the profile's layout is published as, without tag.
+	Image       string               `json:"image,omitempty"`
 	Format      profiles.Format      `json:"format"`
 	Packaging   profiles.Packaging   `json:"packaging"`
 	Compression profiles.Compression `json:"compression"`
@@ -56,6 +64,7 @@ const (
 	KindExtensionTar = "extension-tar"
 	KindArchive      = "archive"
 	KindSBOM         = "sbom"
+	KindProvenance   = "provenance"
 )
 
 // Artifact is one file or layout below the output directory.
@@ -69,6 +78,10 @@ type Artifact struct {
 	// Size is in bytes; for a layout that of all its files.
 	Size   int64         `json:"size"`
 	Images []ImageReport `json:"images,omitempty"`
+}
+
+func sortArtifacts(artifacts []Artifact) {
+	slices.SortFunc(artifacts, func(a, b Artifact) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // ImageReport is one image of a layout.
@@ -101,4 +114,38 @@ func (r *Report) Encode() ([]byte, error) {
 	}
 
 	return out.Bytes(), nil
+}
+
+// artifactName matches every name that an artifact of ours can have, and no path.
+var artifactName = regexp.MustCompile(`^[a-z0-9][A-Za-z0-9._-]*$`)
+
+// readReport reads the report of the build in a directory.
+func readReport(dir string) (Report, error) {
+	var report Report
+
+	data, err := sums.ReadFile(filepath.Join(dir, ReportName))
+	if err != nil {
+		return report, err
+	}
+
+	if err := json.Unmarshal(data, &report); err != nil {
+		return report, fmt.Errorf("%s: %w", ReportName, err)
+	}
+
+	for _, artifact := range report.artifacts() {
+		if !artifactName.MatchString(artifact.Name) {
+			return report, fmt.Errorf("%s lists an artifact %q", ReportName, artifact.Name)
+		}
+	}
+
+	return report, nil
+}
+
+func (r *Report) artifacts() []Artifact {
+	var all []Artifact
+	for _, profile := range r.Profiles {
+		all = append(all, profile.Artifacts...)
+	}
+
+	return all
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -25,6 +26,8 @@ type scan struct {
 	// beside is the directory of a manifest that lies beside its plugins; empty when it lies elsewhere.
 	beside string
 	files  map[string]foundFile
+	// odd is the first thing by which the files may not be what unpacking would leave.
+	odd string
 }
 
 type foundFile struct {
@@ -32,6 +35,8 @@ type foundFile struct {
 	binary payload.Binary
 	digest string
 	size   int64
+	// program is set for what can be executed.
+	program bool
 }
 
 func newScan(work string) *scan {
@@ -39,11 +44,53 @@ func newScan(work string) *scan {
 }
 
 func (s *scan) visitTar(header *tar.Header, content io.Reader) error {
+	name := path.Clean(header.Name)
+	s.odd = cmp.Or(s.odd, s.oddity(header, name))
+
 	if header.Typeflag != tar.TypeReg {
 		return nil
 	}
 
-	return s.visit(path.Clean(header.Name), content)
+	if err := s.visit(name, content); err != nil {
+		return err
+	}
+
+	if file, ok := s.files[name]; ok && header.Mode&0o111 != 0 {
+		file.program = true
+		s.files[name] = file
+	}
+
+	return nil
+}
+
+// oddity says what is unusual about an entry. Links, and whiteouts of other layers' files, can put anything in
+// the place of a file that was looked at; artifacts of ours have none of it.
+func (s *scan) oddity(header *tar.Header, name string) string {
+	_, twice := s.files[name]
+
+	switch {
+	case !fs.ValidPath(name) || strings.Contains(name, "/.wh.") || strings.HasPrefix(name, ".wh."):
+		return fmt.Sprintf("%q in it is not the path of a file", header.Name)
+	case header.Typeflag != tar.TypeReg && header.Typeflag != tar.TypeDir:
+		return fmt.Sprintf("%s in it is neither a file nor a directory", name)
+	case twice:
+		return name + " is in it twice"
+	default:
+		return ""
+	}
+}
+
+// below finds a file that has files below it: which of them are there depends on who unpacks it.
+func (s *scan) below() string {
+	for name := range s.files {
+		for dir := path.Dir(name); dir != "." && dir != "/"; dir = path.Dir(dir) {
+			if _, ok := s.files[dir]; ok {
+				return fmt.Sprintf("%s in it is a file, and there is %s", dir, name)
+			}
+		}
+	}
+
+	return ""
 }
 
 func (s *scan) visit(name string, content io.Reader) error {
@@ -91,7 +138,7 @@ func (s *scan) visit(name string, content io.Reader) error {
 		binary = payload.Binary{}
 	}
 
-	s.files[name] = foundFile{binary, digester.Digest(), digester.Size()}
+	s.files[name] = foundFile{binary, digester.Digest(), digester.Size(), true}
 
 	return nil
 }
@@ -128,11 +175,21 @@ func (s *scan) visitManifest(name string, content io.Reader) error {
 }
 
 func (s *scan) contents(arch string) Contents {
-	if s.manifest == nil {
-		return Contents{Arch: arch, Plugins: s.unlisted(arch)}
+	programs := make(map[string]string)
+
+	for name, file := range s.files {
+		if file.program {
+			programs[name] = file.digest
+		}
 	}
 
-	c := Contents{Arch: cmp.Or(arch, s.manifest.Arch), Manifest: s.manifest}
+	odd := cmp.Or(s.odd, s.below())
+
+	if s.manifest == nil {
+		return Contents{Arch: arch, Plugins: s.unlisted(arch), Programs: programs, Odd: odd}
+	}
+
+	c := Contents{Arch: cmp.Or(arch, s.manifest.Arch), Manifest: s.manifest, Programs: programs, Odd: odd}
 
 	for _, listed := range s.manifest.Plugins {
 		found := FoundPlugin{

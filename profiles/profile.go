@@ -45,7 +45,8 @@ type Profile struct {
 	Installer string `yaml:"installer" json:"installer,omitempty"`
 	// Unit is where the systemd unit goes; archives only.
 	Unit string `yaml:"unit" json:"unit,omitempty"`
-	// Image is the repository name written into an image's OCI archive; images only.
+	// Image is the repository that images and extensions are published as, without tag. It is the name in
+	// an image's OCI archive and in bundles.
 	Image string `yaml:"image" json:"image,omitempty"`
 	// Extension holds what only Talos system extensions have.
 	Extension *Extension `yaml:"extension" json:"extension,omitempty"`
@@ -312,7 +313,7 @@ func (p Profile) validateFormat() error {
 		{"selinux", len(p.SELinux) > 0, []Format{FormatTalosExtension}, false},
 		{"installer", p.Installer != "", []Format{FormatArchive, FormatImage}, true},
 		{"unit", p.Unit != "", []Format{FormatArchive}, false},
-		{"image", p.Image != "", []Format{FormatImage}, true},
+		{"image", p.Image != "", []Format{FormatTalosExtension, FormatImage}, p.Format == FormatImage},
 		{"sharedFile", p.SharedFile != "", []Format{FormatImage}, false},
 	}
 

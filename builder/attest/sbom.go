@@ -105,7 +105,7 @@ func SBOM(subject Subject) ([]byte, error) {
 
 	for _, plugin := range subject.Manifest.Plugins {
 		err := b.addProgram(root, program{
-			name: "cni-plugin-" + plugin.Name, file: plugin.File, version: plugin.Version, digest: plugin.Digest,
+			name: sbomPlugin + plugin.Name, file: plugin.File, version: plugin.Version, digest: plugin.Digest,
 			binary: subject.Binaries[plugin.Name],
 		})
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
 )
 
 // legacyTag matches what LegacyTag returns; sbom is an older kind, of others.
@@ -30,14 +31,14 @@ const TagAnnotation = "dev.cnibake.attachment.tag"
 
 // tagOf returns the legacy tag of an entry, if it is one.
 func tagOf(descriptor v1.Descriptor) string {
-	return cmp.Or(descriptor.Annotations[TagAnnotation], descriptor.Annotations[refName])
+	return cmp.Or(descriptor.Annotations[TagAnnotation], descriptor.Annotations[RefName])
 }
 
 // isNamed reports whether other readers of a layout know an entry by a name.
 func isNamed(annotations map[string]string) bool {
-	name := annotations[refName]
+	name := annotations[RefName]
 
-	return annotations[containerdName] != "" || name != "" && !legacyTag.MatchString(name)
+	return annotations[ContainerdName] != "" || name != "" && !legacyTag.MatchString(name)
 }
 
 // attachedTo tells an entry of a layout that says something about another one from an image. Such
@@ -77,8 +78,8 @@ func newAttachment(subject v1.Hash, tag string, descriptor v1.Descriptor, image 
 		attachment.ArtifactType = cmp.Or(descriptor.ArtifactType, manifest.ArtifactType, string(manifest.Config.MediaType))
 		// Names are not: in a layout they would be those of an image.
 		attachment.Annotations = maps.Clone(manifest.Annotations)
-		delete(attachment.Annotations, refName)
-		delete(attachment.Annotations, containerdName)
+		delete(attachment.Annotations, RefName)
+		delete(attachment.Annotations, ContainerdName)
 	}
 
 	return attachment
@@ -101,6 +102,23 @@ func sortAttachments(attachments []Attachment) error {
 	})
 
 	return failed
+}
+
+// Entry describes it in index.json. tag is the annotation that has the tag, if it has one.
+func (a Attachment) Entry(tag string) (v1.Descriptor, error) {
+	descriptor, err := partial.Descriptor(a.Image)
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+
+	entry := v1.Descriptor{MediaType: descriptor.MediaType, Digest: descriptor.Digest, Size: descriptor.Size}
+	if a.Tag == "" {
+		entry.ArtifactType, entry.Annotations = a.ArtifactType, a.Annotations
+	} else {
+		entry.Annotations = map[string]string{tag: a.Tag}
+	}
+
+	return entry, nil
 }
 
 // check refuses what no reader would find.

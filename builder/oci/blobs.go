@@ -24,6 +24,12 @@ const (
 	maxDepth = 4
 )
 
+// What becomes of a walk that meets these limits.
+var (
+	errTooDeep = errors.New("indexes are nested too deeply")
+	errTooMany = fmt.Errorf("more than %d entries", maxEntries)
+)
+
 // blobs is the directory of an OCI image layout. Whatever is read from it has the digest that was
 // asked for.
 type blobs string
@@ -200,12 +206,12 @@ func child[T any](i *storedIndex, digest v1.Hash, read func(v1.Descriptor) (T, e
 // walk calls visit for every image below the index, first come first. left bounds them.
 func (i *storedIndex) walk(depth int, left *int, visit func(descriptor v1.Descriptor, image v1.Image, manifest *v1.Manifest) error) error {
 	if depth > maxDepth {
-		return errors.New("indexes are nested too deeply")
+		return errTooDeep
 	}
 
 	for _, descriptor := range i.manifest.Manifests {
 		if *left--; *left < 0 {
-			return fmt.Errorf("more than %d entries", maxEntries)
+			return errTooMany
 		}
 
 		switch {

@@ -79,9 +79,16 @@ func (c *checkedReader) compare() error {
 	return io.EOF
 }
 
-// finish reads the rest.
-func (c *checkedReader) finish() error {
-	_, err := io.Copy(io.Discard, c)
+// finish reads the rest, which may have so many bytes.
+func (c *checkedReader) finish(limit int64) error {
+	_, err := io.CopyN(io.Discard, c, limit)
 
-	return err
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err == nil:
+		return fmt.Errorf("blob %s goes on for more than %d bytes after what was read of it", c.want, limit)
+	default:
+		return err
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -113,5 +114,26 @@ func TestHugeConfiguration(t *testing.T) {
 		if _, err := client.Get(t.Context(), server.Host+"/test:v1"); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("cannot have %d bytes", size)) {
 			t.Errorf("error is %v", err)
 		}
+	}
+}
+
+// A registry that redirects in circles is left.
+func TestEndlessRedirects(t *testing.T) {
+	t.Parallel()
+
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/manifests/") {
+			http.Redirect(w, r, r.URL.Path+"x", http.StatusTemporaryRedirect)
+		}
+	}))
+	t.Cleanup(server.Close)
+
+	client, err := oci.NewClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if _, err := client.Digest(t.Context(), strings.TrimPrefix(server.URL, "http://")+"/r:v1"); err == nil || !strings.Contains(err.Error(), "redirects more than 10 times") {
+		t.Errorf("error is %v", err)
 	}
 }

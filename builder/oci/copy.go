@@ -26,6 +26,15 @@ type copyOptions struct {
 // Progress shows that so many bytes are going somewhere; what is written to it has gone there.
 type Progress func(what string, total int64) io.WriteCloser
 
+func newCopyOptions(options ...CopyOption) copyOptions {
+	chosen := copyOptions{log: slog.New(slog.DiscardHandler)}
+	for _, option := range options {
+		option(&chosen)
+	}
+
+	return chosen
+}
+
 // IfAbsent refuses, with a TakenError, to move a tag that names something else.
 func IfAbsent() CopyOption { return func(o *copyOptions) { o.ifAbsent = true } }
 
@@ -60,12 +69,7 @@ type Copied struct {
 // their index, then attachments, and at last the tag. So the tag never names something that is not there as a
 // whole. What is there already is not sent again; after a failure, the next call goes on.
 func Copy(ctx context.Context, from Store, to *Repository, options ...CopyOption) (Copied, error) {
-	chosen := copyOptions{log: slog.New(slog.DiscardHandler)}
-	for _, option := range options {
-		option(&chosen)
-	}
-
-	copied, err := to.copy(ctx, from, chosen)
+	copied, err := to.copy(ctx, from, newCopyOptions(options...))
 	if taken := (*TakenError)(nil); err != nil && !errors.As(err, &taken) {
 		err = fmt.Errorf("pushing %s to %s: %w", from.Name(), to.Name(), err)
 	}
@@ -86,7 +90,7 @@ func (r *Repository) copy(ctx context.Context, from Store, o copyOptions) (Copie
 		return Copied{}, err
 	}
 
-	t := newTransfer(&o)
+	t := newTransfer(o)
 
 	images := make([]v1.Image, 0, len(subjects))
 
@@ -111,6 +115,10 @@ func (r *Repository) copy(ctx context.Context, from Store, o copyOptions) (Copie
 	for _, subject := range subjects {
 		attachments, err := from.Attachments(ctx, subject.Descriptor.Digest)
 		if err != nil {
+			return Copied{}, err
+		}
+
+		if attachments, err = r.merge(ctx, attachments); err != nil {
 			return Copied{}, err
 		}
 
@@ -178,7 +186,7 @@ func (s Subject) manifest() remote.Taggable {
 // putAll stores a manifest under its digest, those that it lists before.
 func (r *Repository) putAll(ctx context.Context, subject Subject, depth int) error {
 	if depth > maxDepth {
-		return errors.New("indexes are nested too deeply")
+		return errTooDeep
 	}
 
 	if subject.Index != nil {

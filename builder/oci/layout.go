@@ -20,10 +20,10 @@ import (
 
 // Annotations by which readers of a layout tell its images apart.
 const (
-	// refName is what skopeo, podman and crane look for.
-	refName = "org.opencontainers.image.ref.name"
-	// containerdName is the name `ctr images import` gives an image.
-	containerdName = "io.containerd.image.name"
+	// RefName is what skopeo, podman and crane look for.
+	RefName = "org.opencontainers.image.ref.name"
+	// ContainerdName is the name `ctr images import` gives an image.
+	ContainerdName = "io.containerd.image.name"
 )
 
 // Variant is one architecture's image of a layout.
@@ -47,7 +47,7 @@ func WriteLayout(dir, tag string, annotations map[string]string, variants []Vari
 	}
 
 	for _, variant := range variants {
-		if err := appendImage(path, variant, map[string]string{refName: tag + "-" + variant.Arch}); err != nil {
+		if err := appendImage(path, variant, map[string]string{RefName: tag + "-" + variant.Arch}); err != nil {
 			return fmt.Errorf("writing layout: %w", err)
 		}
 	}
@@ -86,7 +86,7 @@ func WriteArchive(ctx context.Context, w io.Writer, work, name, tag string, vari
 		return fmt.Errorf("writing OCI archive: %w", err)
 	}
 
-	if err := appendImage(path, variant, map[string]string{refName: tag, containerdName: name + ":" + tag}); err != nil {
+	if err := appendImage(path, variant, map[string]string{RefName: tag, ContainerdName: name + ":" + tag}); err != nil {
 		return fmt.Errorf("writing OCI archive: %w", err)
 	}
 

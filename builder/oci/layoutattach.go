@@ -47,7 +47,7 @@ func (l *Layout) attach(ctx context.Context, attachments []Attachment) error {
 		}
 	}
 
-	return l.blobs.enter(attachments, mode)
+	return l.blobs.enter(attachments, mode, l.dir)
 }
 
 // mode is that of every file in the layout.
@@ -126,7 +126,7 @@ func (b blobs) put(ctx context.Context, digest v1.Hash, size int64, mode os.File
 		return err
 	}
 
-	return replaceFile(name, mode, newChecked(content, digest, size))
+	return ReplaceFile(name, mode, newChecked(content, digest, size))
 }
 
 // has reports whether a blob is there and unharmed.
@@ -142,28 +142,8 @@ func (b blobs) has(digest v1.Hash, size int64) bool {
 	return err == nil
 }
 
-// replaceFile writes a file beside its place and renames it, once it is on the disk.
-func replaceFile(name string, mode os.FileMode, content io.Reader) error {
-	file, err := os.CreateTemp(filepath.Dir(name), ".new-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(file.Name())
-
-	_, err = io.Copy(file, content)
-	if err == nil {
-		err = errors.Join(file.Chmod(mode), file.Sync())
-	}
-
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-
-	return os.Rename(file.Name(), name)
-}
-
-// enter lists attachments, whose blobs are there, in index.json.
-func (b blobs) enter(attachments []Attachment, mode os.FileMode) error {
+// enter lists attachments, whose blobs are there, in index.json. opened is the directory that they were put into.
+func (b blobs) enter(attachments []Attachment, mode os.FileMode, opened os.FileInfo) error {
 	// Two programs that sign one layout must not undo each other's entries.
 	dir, err := os.Open(string(b))
 	if err != nil {
@@ -173,6 +153,11 @@ func (b blobs) enter(attachments []Attachment, mode os.FileMode) error {
 
 	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("locking: %w", err)
+	}
+
+	// A build puts a new layout in the place of the old one, which lacks these blobs.
+	if now, err := os.Stat(string(b)); err != nil || !os.SameFile(now, opened) {
+		return errors.New("it was replaced meanwhile: do it again")
 	}
 
 	top, err := b.top()
@@ -189,7 +174,7 @@ func (b blobs) enter(attachments []Attachment, mode os.FileMode) error {
 	}
 
 	if len(index.Manifests) > maxEntries {
-		return fmt.Errorf("more than %d entries", maxEntries)
+		return errTooMany
 	}
 
 	// As the library that writes our layouts does it.
@@ -202,7 +187,7 @@ func (b blobs) enter(attachments []Attachment, mode os.FileMode) error {
 		return nil
 	}
 
-	if err := replaceFile(filepath.Join(string(b), "index.json"), mode, bytes.NewReader(raw)); err != nil {
+	if err := ReplaceFile(filepath.Join(string(b), "index.json"), mode, bytes.NewReader(raw)); err != nil {
 		return err
 	}
 
@@ -211,16 +196,9 @@ func (b blobs) enter(attachments []Attachment, mode os.FileMode) error {
 
 // enter adds one attachment to an index, in the place of one with the same tag.
 func enter(index *v1.IndexManifest, attachment Attachment) error {
-	descriptor, err := partial.Descriptor(attachment.Image)
+	entry, err := attachment.Entry(RefName)
 	if err != nil {
 		return err
-	}
-
-	entry := v1.Descriptor{MediaType: descriptor.MediaType, Digest: descriptor.Digest, Size: descriptor.Size}
-	if attachment.Tag == "" {
-		entry.ArtifactType, entry.Annotations = attachment.ArtifactType, attachment.Annotations
-	} else {
-		entry.Annotations = map[string]string{refName: attachment.Tag}
 	}
 
 	place := slices.IndexFunc(index.Manifests, func(d v1.Descriptor) bool {
@@ -228,7 +206,7 @@ func enter(index *v1.IndexManifest, attachment Attachment) error {
 			return tagOf(d) == attachment.Tag
 		}
 
-		return d.Digest == entry.Digest && d.Annotations[refName] == ""
+		return d.Digest == entry.Digest && d.Annotations[RefName] == ""
 	})
 
 	if place < 0 {

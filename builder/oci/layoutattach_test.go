@@ -3,6 +3,7 @@ package oci_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -223,6 +224,27 @@ func TestAttachmentsHaveNoNames(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A build replaces the whole directory.
+func TestReplacedLayout(t *testing.T) {
+	t.Parallel()
+
+	dir := flatLayout(t)
+	l := openLayout(t, dir)
+	root := subjects(t, l)[0].Descriptor.Digest
+
+	if err := errors.Join(os.Rename(dir, dir+"-old"), os.Rename(flatLayout(t), dir)); err != nil {
+		t.Fatal(err)
+	}
+
+	if err := l.Attach(t.Context(), signature(t, root, "late")); err == nil || !strings.Contains(err.Error(), "was replaced meanwhile") {
+		t.Errorf("error is %v", err)
+	}
+
+	if list := attached(t, openLayout(t, dir)); len(list) != 0 {
+		t.Errorf("the new layout has %q", list)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -21,6 +22,8 @@ type Layout struct {
 	name  string
 	title string
 	root  *storedIndex
+	// dir is the directory that was opened.
+	dir os.FileInfo
 }
 
 var _ Store = (*Layout)(nil)
@@ -57,7 +60,11 @@ func OpenLayout(dir string, options ...LayoutOption) (*Layout, error) {
 	l := &Layout{blobs: blobs(dir), name: chosen.name, title: cmp.Or(chosen.title, dir)}
 
 	var err error
-	if l.root, err = l.findRoot(); err != nil {
+	if l.dir, err = os.Stat(dir); err == nil {
+		l.root, err = l.findRoot()
+	}
+
+	if err != nil {
 		return nil, fmt.Errorf("opening layout %s: %w", l.title, err)
 	}
 
@@ -89,13 +96,13 @@ type layoutEntry struct {
 func (e layoutEntry) name() string {
 	annotations := e.descriptor.Annotations
 
-	return cmp.Or(annotations[containerdName], annotations[refName], e.descriptor.Digest.String())
+	return cmp.Or(annotations[ContainerdName], annotations[RefName], e.descriptor.Digest.String())
 }
 
 func (e layoutEntry) hasName(name string) bool {
 	annotations := e.descriptor.Annotations
 
-	return name == annotations[refName] || name == annotations[containerdName]
+	return name == annotations[RefName] || name == annotations[ContainerdName]
 }
 
 func (b blobs) entries() (*storedIndex, []layoutEntry, error) {

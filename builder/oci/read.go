@@ -69,21 +69,32 @@ func readImages(dir blobs) ([]v1.Image, error) {
 
 // Files calls visit for every entry of every layer of an image, bottom layer first. Layers are
 // decompressed by what they contain, and their compressed bytes must have the digest that the
-// manifest gives them.
+// manifest gives them. The limits are for all layers together: a manifest can list one a thousand times.
 func Files(ctx context.Context, image v1.Image, limits rootfs.ReadLimits, visit func(*tar.Header, io.Reader) error) error {
 	layers, err := image.Layers()
 	if err != nil {
 		return fmt.Errorf("reading layers: %w", err)
 	}
 
+	left := limits
+
 	for _, layer := range layers {
-		if err := layerFiles(ctx, layer, limits, visit); err != nil {
+		err := layerFiles(ctx, layer, left, func(header *tar.Header, content io.Reader) error {
+			left.Entries--
+			left.TotalSize -= header.Size
+
+			return visit(header, content)
+		})
+		if err != nil {
 			return err
 		}
 	}
 
 	return nil
 }
+
+// maxRest bounds, in bytes, what follows an archive in a layer, or what is wrong in it.
+const maxRest = 4 << 30
 
 func layerFiles(ctx context.Context, layer v1.Layer, limits rootfs.ReadLimits, visit func(*tar.Header, io.Reader) error) error {
 	digest, err := layer.Digest()
@@ -101,14 +112,14 @@ func layerFiles(ctx context.Context, layer v1.Layer, limits rootfs.ReadLimits, v
 
 	if err := readLayer(ctx, checked, limits, visit); err != nil {
 		// Whatever the bytes look like: when they are not the layer's, that is what is wrong.
-		if altered := checked.finish(); IsAltered(altered) {
+		if altered := checked.finish(maxRest); IsAltered(altered) {
 			return altered
 		}
 
 		return fmt.Errorf("reading layer %s: %w", digest, err)
 	}
 
-	return checked.finish()
+	return checked.finish(maxRest)
 }
 
 func readLayer(ctx context.Context, compressed io.Reader, limits rootfs.ReadLimits, visit func(*tar.Header, io.Reader) error) error {
@@ -124,9 +135,7 @@ func readLayer(ctx context.Context, compressed io.Reader, limits rootfs.ReadLimi
 // archiveName matches the files of a layout.
 var archiveName = regexp.MustCompile(`^(oci-layout|index\.json|blobs/[a-z0-9]+/[0-9a-f]{32,128})$`)
 
-// UnpackArchive writes the layout inside an OCI archive into dir. Entries that do not belong to a
-// layout are passed over.
-func UnpackArchive(ctx context.Context, r io.Reader, dir string, limits rootfs.ReadLimits) error {
+func unpackArchive(ctx context.Context, r io.Reader, dir string, limits rootfs.ReadLimits) error {
 	return rootfs.ReadTar(ctx, r, limits, func(header *tar.Header, content io.Reader) error {
 		name := path.Clean(strings.TrimPrefix(header.Name, "./"))
 		if header.Typeflag != tar.TypeReg || !archiveName.MatchString(name) {
@@ -149,7 +158,8 @@ func UnpackArchive(ctx context.Context, r io.Reader, dir string, limits rootfs.R
 	})
 }
 
-// UnpackFile is UnpackArchive of a file, compressed or not, within the default limits.
+// UnpackFile writes the layout inside an OCI archive, compressed or not, into dir. Entries that do not belong to
+// a layout are passed over.
 func UnpackFile(ctx context.Context, name, dir string) error {
 	content, _, err := Open(name)
 	if err != nil {
@@ -157,7 +167,7 @@ func UnpackFile(ctx context.Context, name, dir string) error {
 	}
 	defer content.Close()
 
-	if err := UnpackArchive(ctx, content, dir, rootfs.DefaultReadLimits); err != nil {
+	if err := unpackArchive(ctx, content, dir, rootfs.DefaultReadLimits); err != nil {
 		return err
 	}
 

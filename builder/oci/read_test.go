@@ -195,6 +195,25 @@ func TestFilesPassesErrorsOn(t *testing.T) {
 	}
 }
 
+// A manifest can list one small layer very often.
+func TestLimitsAreForAllLayers(t *testing.T) {
+	t.Parallel()
+
+	layer := static.NewLayer(smallTar(t, "a"), types.OCILayer)
+	image := plainImage(t, layer, layer, layer)
+
+	for want, limits := range map[string]rootfs.ReadLimits{
+		"":                      {Entries: 3, FileSize: 12, TotalSize: 36},
+		"more than 0 entries":   {Entries: 2, FileSize: 12, TotalSize: 36},
+		"to more than 11 bytes": {Entries: 3, FileSize: 12, TotalSize: 35},
+	} {
+		err := oci.Files(t.Context(), image, limits, func(*tar.Header, io.Reader) error { return nil })
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("want %q: %v", want, err)
+		}
+	}
+}
+
 func TestReadLayout(t *testing.T) {
 	t.Parallel()
 

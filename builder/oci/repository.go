@@ -81,7 +81,7 @@ func (r *Repository) Subjects(ctx context.Context) ([]Subject, error) {
 
 func (r *Repository) below(ctx context.Context, index v1.ImageIndex, depth int, left *int, subjects []Subject) ([]Subject, error) {
 	if depth > maxDepth {
-		return nil, errors.New("indexes are nested too deeply")
+		return nil, errTooDeep
 	}
 
 	manifest, err := index.IndexManifest()
@@ -91,7 +91,7 @@ func (r *Repository) below(ctx context.Context, index v1.ImageIndex, depth int, 
 
 	for _, descriptor := range manifest.Manifests {
 		if *left--; *left < 0 {
-			return nil, fmt.Errorf("more than %d entries", maxEntries)
+			return nil, errTooMany
 		}
 
 		known := slices.ContainsFunc(subjects, func(s Subject) bool { return s.Descriptor.Digest == descriptor.Digest })
@@ -213,7 +213,7 @@ func (r *Repository) referrers(ctx context.Context, subject v1.Hash) ([]v1.Descr
 // list under the tag sha256-HEX is read and written anew for each: of two programs that attach to
 // one manifest at the same moment, one may undo the other's entry; doing it again helps.
 func (r *Repository) Attach(ctx context.Context, attachments ...Attachment) error {
-	return r.attach(ctx, newTransfer(nil), attachments)
+	return r.attach(ctx, newTransfer(newCopyOptions()), attachments)
 }
 
 func (r *Repository) attach(ctx context.Context, t *transfer, attachments []Attachment) error {

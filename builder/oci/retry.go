@@ -21,6 +21,8 @@ const (
 	// longestPause bounds the exponential growth, longestWish what a registry may ask for.
 	longestPause = 20 * time.Second
 	longestWish  = 2 * time.Minute
+
+	maxRedirects = 10
 )
 
 // retries says how often something is tried and how long to wait before the second attempt.
@@ -186,6 +188,10 @@ type retryTransport struct {
 }
 
 func (t *retryTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if redirects(request) > maxRedirects {
+		return nil, fmt.Errorf("the registry redirects more than %d times", maxRedirects)
+	}
+
 	if !repeatable(request) {
 		return t.once(request)
 	}
@@ -196,6 +202,17 @@ func (t *retryTransport) RoundTrip(request *http.Request) (*http.Response, error
 	}
 
 	return response, err
+}
+
+// redirects counts the answers that led to a request. The library sets no limit of its own.
+func redirects(request *http.Request) int {
+	n := 0
+
+	for ; request != nil && request.Response != nil; request = request.Response.Request {
+		n++
+	}
+
+	return n
 }
 
 func (t *retryTransport) repeat(request *http.Request) (response *http.Response, err error) {

@@ -24,13 +24,8 @@ type transfer struct {
 	bytes             int64
 }
 
-func newTransfer(o *copyOptions) *transfer {
-	t := &transfer{log: slog.New(slog.DiscardHandler), known: make(map[v1.Hash]bool)}
-	if o != nil {
-		t.log, t.progress = o.log, o.progress
-	}
-
-	return t
+func newTransfer(o copyOptions) *transfer {
+	return &transfer{log: o.log, progress: o.progress, known: make(map[v1.Hash]bool)}
 }
 
 // upload stores the configurations and layers of images, several at a time.

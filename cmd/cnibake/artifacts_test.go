@@ -36,7 +36,10 @@ func TestDistHoldsWhatTheDesignLists(t *testing.T) {
 		got = append(got, entry.Name())
 	}
 
-	want := []string{"SHA256SUMS", "build.json", "init-container", "talos", "talos-readonly"}
+	want := []string{
+		"SHA256SUMS", "build.json", "init-container", "talos", "talos-readonly",
+		"talos.provenance.jsonl", "talos-readonly.provenance.jsonl", "generic-linux.provenance.jsonl", "init-container.provenance.jsonl",
+	}
 
 	for _, arch := range []string{"amd64", "arm64"} {
 		want = append(want,

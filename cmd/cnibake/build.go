@@ -46,9 +46,9 @@ func (o *buildOptions) addFlags(cmd *cobra.Command) {
 	flags.StringSliceVar(&o.architectures, "arch", nil, "architectures to build, of amd64, arm64 and arm; Talos has no arm (default: each profile's own)")
 	flags.StringVar(&o.source, "source", "module", "where the plugins come from: module (compile the pinned Go module), release (download upstream's archive), or the PATH of an archive or directory; {arch} in PATH is replaced")
 	flags.StringVar(&o.pin, "pin", profiles.DefaultPin, "upstream version to build: a built-in `VERSION`, or a pin file")
-	flags.StringVar(&o.out, "out", "dist", "output `directory`; an earlier build in it is replaced, other files stay")
-	flags.StringSliceVar(&o.with, "with", nil, "also carry these `plugins`, which are left out by default; dhcp needs --packaging separate")
-	flags.StringSliceVar(&o.without, "without", nil, "leave these `plugins` out")
+	flags.StringVar(&o.out, "out", "dist", "output `DIR`; an earlier build in it is replaced, other files stay")
+	flags.StringSliceVar(&o.with, "with", nil, "also carry these `PLUGINS`, which are left out by default; dhcp needs --packaging separate")
+	flags.StringSliceVar(&o.without, "without", nil, "leave these `PLUGINS` out")
 	flags.StringVar(&o.compression, "compression", "", "compress layers and tarballs with zstd, gzip or none (default: as the profile says)")
 	flags.StringVar(&o.packaging, "packaging", "", "how to link the plugins: separate, or multicall for one program that goes by each plugin's name (default: as the profile says)")
 	flags.StringVar(&o.installer, "installer", "", "take install-cni-plugins from this `PATH` instead of compiling it; {arch} is replaced")
@@ -71,7 +71,8 @@ func (a *app) buildCommand() *cobra.Command {
 		Short: "Build node-image artifacts with the plugins in them",
 		Long: fmt.Sprintf(`Build takes the CNI plugins of the pin, an upstream version with its checksums, and
 writes artifacts for each profile into the output directory: OCI layouts, tarballs, OCI archives,
-an SBOM for each, build.json and SHA256SUMS. The same pin, toolchain and flags give the same bytes, on any machine.
+an SBOM and the provenance of each, build.json and SHA256SUMS. The same pin,
+toolchain and flags give the same artifacts, on any machine; the provenance also names the version of cnibake.
 SOURCE_DATE_EPOCH sets the time inside the artifacts; without it, it is 0.
 
 Without arguments it builds %s.
@@ -155,6 +156,7 @@ func (a *app) build(ctx context.Context, o buildOptions) error {
 		Out:       o.out,
 		Created:   created,
 		Toolchain: toolchain.UsedVersion,
+		Version:   ownVersion(),
 		Log:       a.log(),
 	})
 	if err != nil {

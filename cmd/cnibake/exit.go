@@ -38,7 +38,7 @@ func exitCode(err error, stderr io.Writer) int {
 	case err == nil:
 		return exitGood
 	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(stderr, "cnibake: interrupted; nothing was changed")
+		fmt.Fprintln(stderr, "cnibake: interrupted; nothing half-written is left")
 	case errors.As(err, &no):
 		fmt.Fprintln(stderr, "cnibake:", err)
 

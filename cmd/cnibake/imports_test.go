@@ -23,6 +23,7 @@ var allowedImports = map[string][]string{
 	"profiles/distro":    {},
 	"builder/payload":    {},
 	"builder/rootfs":     {},
+	"builder/sums":       {},
 	"builder/gotool":     {},
 	"builder/cache":      {},
 	"builder/plugins":    {"profiles", "builder/payload"},
@@ -30,7 +31,7 @@ var allowedImports = map[string][]string{
 	"builder/oci":        {"builder/rootfs"},
 	"builder/attest":     {"builder/payload", "builder/oci"},
 	"builder/kubernetes": {"profiles/distro"},
-	"builder":            {"profiles", "profiles/distro", "builder/payload", "builder/rootfs", "builder/gotool", "builder/cache", "builder/plugins", "builder/installer", "builder/oci", "builder/attest"},
+	"builder":            {"profiles", "profiles/distro", "builder/payload", "builder/rootfs", "builder/sums", "builder/gotool", "builder/cache", "builder/plugins", "builder/installer", "builder/oci", "builder/attest"},
 	// What the merged and the separate plugins are compared by; data, for other proofs to use too.
 	"builder/plugins/sameness": {},
 	// Only tests import it.
@@ -50,7 +51,7 @@ var allowedImports = map[string][]string{
 }
 
 // standardLibraryOnly lists packages that may import nothing but the standard library.
-var standardLibraryOnly = []string{"builder/payload", "builder/rootfs", "profiles/distro"}
+var standardLibraryOnly = []string{"builder/payload", "builder/rootfs", "builder/sums", "profiles/distro"}
 
 type listedPackage struct {
 	ImportPath string
@@ -145,6 +146,29 @@ func TestInstallerLinksNothingElse(t *testing.T) {
 		case isOurs && covers(allowed, ours):
 		default:
 			t.Errorf("install-cni-plugins links %s", p.ImportPath)
+		}
+	}
+}
+
+// cosign's command line would bring in 230 modules, and with them clients of every cloud's key store and
+// of Kubernetes.
+func TestNothingLinksCosignsCommandLine(t *testing.T) {
+	t.Parallel()
+
+	for _, p := range listPackages(t, "-deps", "./cmd/cnibake") {
+		for _, forbidden := range []string{
+			"github.com/sigstore/cosign/v2/cmd/", "github.com/sigstore/cosign/v2/pkg/signature", "github.com/sigstore/cosign/v2/pkg/cosign/pkcs11key",
+			"k8s.io/client-go/", "github.com/sigstore/sigstore/pkg/signature/kms",
+		} {
+			if strings.HasPrefix(p.ImportPath+"/", forbidden) {
+				t.Errorf("cnibake links %s", p.ImportPath)
+			}
+		}
+	}
+
+	for _, p := range listPackages(t, "-deps", "./builder/attest") {
+		if strings.HasPrefix(p.ImportPath, "k8s.io/") {
+			t.Errorf("builder/attest links %s", p.ImportPath)
 		}
 	}
 }

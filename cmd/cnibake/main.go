@@ -10,6 +10,9 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A second one ends what does not look at the context, such as a question for a password.
+	context.AfterFunc(ctx, stop)
+
 	code := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
 
 	stop()

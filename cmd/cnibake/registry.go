@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +23,7 @@ type registryFlags struct {
 func (f *registryFlags) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.insecure, "insecure", false, "take any certificate from the registry, and plain HTTP")
-	flags.StringVar(&f.caFile, "ca-file", "", "also trust the certificate authorities in this PEM `file`")
+	flags.StringVar(&f.caFile, "ca-file", "", "also trust the certificate authorities in this PEM `FILE`")
 }
 
 // addJobsFlag is for commands that transfer much.
@@ -82,7 +81,7 @@ func trusted(file string) (*x509.CertPool, error) {
 		roots = x509.NewCertPool()
 	}
 
-	data, err := os.ReadFile(file)
+	data, err := readSmall(file, maxKey)
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ Exit codes: 0 good; 1 the answer is no, as when something is altered, refused or
 
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "print results and errors only")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{err, cmd.CommandPath()} })
-	root.AddCommand(a.buildCommand(), a.inspectCommand(), a.lintCommand(), a.checkCommand(), a.imagerProfileCommand(), a.manifestCommand(), a.pushCommand(), a.profileCommand(), a.cacheCommand(), a.versionCommand())
+	root.AddCommand(a.buildCommand(), a.inspectCommand(), a.lintCommand(), a.checkCommand(), a.imagerProfileCommand(), a.manifestCommand(), a.pushCommand(), a.signCommand(), a.attestCommand(), a.verifyCommand(), a.profileCommand(), a.cacheCommand(), a.versionCommand())
 
 	explainArguments(root)
 
@@ -98,14 +98,20 @@ func (a *app) addOutputFlag(cmd *cobra.Command) {
 
 // env returns a variable of the environment, or "".
 func (a *app) env(key string) string {
+	value, _ := a.lookupEnv(key)
+
+	return value
+}
+
+func (a *app) lookupEnv(key string) (string, bool) {
 	// The last one wins, as it does for programs that are started.
 	for _, pair := range slices.Backward(a.environ) {
 		if value, ok := strings.CutPrefix(pair, key+"="); ok {
-			return value
+			return value, true
 		}
 	}
 
-	return ""
+	return "", false
 }
 
 // cache is the cache in the user's cache directory (XDG base directories).

@@ -24,12 +24,14 @@ func TestAccept(t *testing.T) {
 
 	for _, shape := range shapes {
 		ref := serve(t, dist.Layout(shape.profile))
+		signed := sign(t, dist.Layout(shape.profile))
 
 		for _, arch := range artifact.Architectures {
 			assets := map[string]profile.ContainerAsset{
 				"tarballPath": {TarballPath: dist.Tar(shape.profile, arch)},
 				"ociPath":     {OCIPath: dist.Layout(shape.profile)},
 				"imageRef":    {ImageRef: ref, ForceInsecure: true},
+				"signed":      {OCIPath: signed},
 			}
 
 			for _, medium := range slices.Sorted(maps.Keys(assets)) {

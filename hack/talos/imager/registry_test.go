@@ -4,35 +4,31 @@ import (
 	"io"
 	"log"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
-	"github.com/google/go-containerregistry/pkg/v1/layout"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/cnibake/cnibake/hack/talos/artifact"
 )
 
-// serve pushes a layout to a registry in this process and returns the reference by which to pull it.
+// serve pushes a layout to a registry in this process, as a user does, and returns the reference by
+// which to pull it.
 func serve(t *testing.T, dir string) string {
 	t.Helper()
 
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 
-	index, err := layout.ImageIndexFromPath(dir)
+	push := exec.CommandContext(t.Context(), artifact.Command(t), "push", dir, strings.TrimPrefix(server.URL, "http://")+"/cnibake/extension:v1")
+	push.Stderr = os.Stderr
+
+	reference, err := push.Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cnibake push: %v", err)
 	}
 
-	tag, err := name.NewTag(strings.TrimPrefix(server.URL, "http://")+"/cnibake/extension:v1", name.Insecure)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	if err := remote.WriteIndex(tag, index); err != nil {
-		t.Fatal(err)
-	}
-
-	return tag.Name()
+	return strings.TrimSpace(string(reference))
 }

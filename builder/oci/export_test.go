@@ -1,0 +1,4 @@
+package oci
+
+// UnpackArchive takes limits that a test can reach.
+var UnpackArchive = unpackArchive
