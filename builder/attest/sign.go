@@ -91,6 +91,15 @@ func attach(ctx context.Context, store oci.Store, signer *Signer,
 		return nil, err
 	}
 
+	// Others' signatures that come in between would be lost from the tags.
+	if layout, ok := store.(*oci.Layout); ok {
+		unlock, err := layout.Lock()
+		if err != nil {
+			return nil, err
+		}
+		defer unlock()
+	}
+
 	var (
 		all  []oci.Attachment
 		done []Done

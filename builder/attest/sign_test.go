@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cnibake/cnibake/builder/attest"
 	"github.com/cnibake/cnibake/builder/buildertest"
@@ -139,5 +140,54 @@ func TestOtherAttachmentsAreLeftAlone(t *testing.T) {
 
 	if _, err := attest.Verify(t.Context(), layout, buildertest.Policy(t, trust)); err != nil {
 		t.Error(err)
+	}
+}
+
+// Two who sign one layout at the same time both end up in the tags, which hold one manifest.
+func TestSignersDoNotUndoEachOther(t *testing.T) {
+	t.Parallel()
+
+	out := dist(t, nil)
+	dir := filepath.Join(out, "talos")
+
+	var (
+		group  errgroup.Group
+		trusts []*attest.Trust
+	)
+
+	for range 4 {
+		signer, trust := keyPair(t)
+		trusts = append(trusts, trust)
+
+		group.Go(func() error {
+			layout, err := oci.OpenLayout(dir)
+			if err != nil {
+				return err
+			}
+
+			_, err = attest.Sign(t.Context(), layout, signer, "")
+
+			return err
+		})
+	}
+
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, trust := range trusts {
+		policy := buildertest.Policy(t, trust)
+		policy.SignatureOnly = true
+
+		report, err := attest.Verify(t.Context(), open(t, dir), policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		for _, subject := range report.Subjects {
+			if len(subject.Signed) != 2 {
+				t.Errorf("%s is signed by %s as %v", subject.Digest, trust.Name, subject.Signed)
+			}
+		}
 	}
 }

@@ -26,7 +26,35 @@ func (l *Layout) Attach(ctx context.Context, attachments ...Attachment) error {
 	return nil
 }
 
+// Lock keeps other programs from attaching until unlock is called: of two that read what is there and add to
+// it, one would undo what the other does.
+func (l *Layout) Lock() (unlock func(), err error) {
+	dir, err := os.Open(string(l.blobs))
+	if err != nil {
+		return nil, err
+	}
+
+	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("locking layout %s: %w", l.Name(), err), dir.Close())
+	}
+
+	l.locked = true
+
+	return func() {
+		l.locked = false
+		dir.Close()
+	}, nil
+}
+
 func (l *Layout) attach(ctx context.Context, attachments []Attachment) error {
+	if !l.locked {
+		unlock, err := l.Lock()
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
+
 	subjects, err := l.subjects()
 	if err != nil {
 		return err
@@ -144,17 +172,6 @@ func (b blobs) has(digest v1.Hash, size int64) bool {
 
 // enter lists attachments, whose blobs are there, in index.json. opened is the directory that they were put into.
 func (b blobs) enter(attachments []Attachment, mode os.FileMode, opened os.FileInfo) error {
-	// Two programs that sign one layout must not undo each other's entries.
-	dir, err := os.Open(string(b))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-
-	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
-		return fmt.Errorf("locking: %w", err)
-	}
-
 	// A build puts a new layout in the place of the old one, which lacks these blobs.
 	if now, err := os.Stat(string(b)); err != nil || !os.SameFile(now, opened) {
 		return errors.New("it was replaced meanwhile: do it again")

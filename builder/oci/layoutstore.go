@@ -23,7 +23,8 @@ type Layout struct {
 	title string
 	root  *storedIndex
 	// dir is the directory that was opened.
-	dir os.FileInfo
+	dir    os.FileInfo
+	locked bool
 }
 
 var _ Store = (*Layout)(nil)

@@ -30,6 +30,7 @@ var allowedImports = map[string][]string{
 	"builder/installer":  {"builder/payload"},
 	"builder/oci":        {"builder/rootfs"},
 	"builder/attest":     {"builder/payload", "builder/oci"},
+	"builder/airgap":     {"builder/sums", "builder/oci", "builder/attest"},
 	"builder/kubernetes": {"profiles/distro"},
 	"builder":            {"profiles", "profiles/distro", "builder/payload", "builder/rootfs", "builder/sums", "builder/gotool", "builder/cache", "builder/plugins", "builder/installer", "builder/oci", "builder/attest"},
 	// What the merged and the separate plugins are compared by; data, for other proofs to use too.
@@ -37,6 +38,7 @@ var allowedImports = map[string][]string{
 	// Only tests import it.
 	"builder/buildertest":  {"profiles", "builder/..."},
 	"extension":            {"profiles", "profiles/distro", "builder/..."},
+	"extension/catalog":    {"builder/oci", "builder/rootfs"},
 	"extension/lint":       {"profiles", "profiles/distro", "builder/...", "extension"},
 	"extension/release":    {"profiles"},
 	"extension/talosimage": {"builder/oci", "extension/release"},

@@ -53,7 +53,7 @@ Exit codes: 0 good; 1 the answer is no, as when something is altered, refused or
 
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "print results and errors only")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{err, cmd.CommandPath()} })
-	root.AddCommand(a.buildCommand(), a.inspectCommand(), a.lintCommand(), a.checkCommand(), a.imagerProfileCommand(), a.manifestCommand(), a.pushCommand(), a.signCommand(), a.attestCommand(), a.verifyCommand(), a.profileCommand(), a.cacheCommand(), a.versionCommand())
+	root.AddCommand(a.buildCommand(), a.inspectCommand(), a.lintCommand(), a.checkCommand(), a.bundleCommand(), a.catalogCommand(), a.imagerProfileCommand(), a.manifestCommand(), a.pushCommand(), a.signCommand(), a.attestCommand(), a.verifyCommand(), a.profileCommand(), a.cacheCommand(), a.versionCommand())
 
 	explainArguments(root)
 
