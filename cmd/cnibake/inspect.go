@@ -35,6 +35,10 @@ manifest says, and when there are no plugins.`,
 }
 
 func (a *app) inspect(ctx context.Context, artifact string) error {
+	if err := checkOne(artifact); err != nil {
+		return err
+	}
+
 	all, err := builder.Inspect(ctx, artifact)
 	if err != nil {
 		return err

@@ -56,6 +56,10 @@ Lint exits 1 when there are errors; warnings and notes alone are good.`,
 }
 
 func (a *app) lint(ctx context.Context, artifact string, o lint.Options) error {
+	if err := checkOne(artifact); err != nil {
+		return err
+	}
+
 	report, err := lint.Lint(ctx, artifact, o)
 	if err != nil {
 		return err

@@ -65,6 +65,10 @@ func (a *app) push(ctx context.Context, source, target string, o pushOptions) er
 		return usageError{fmt.Errorf("%q is not of the form REGISTRY/REPO:TAG", target), "cnibake push"}
 	}
 
+	if err := checkOne(source); err != nil {
+		return err
+	}
+
 	client, err := a.registryClient(o.registry)
 	if err != nil {
 		return err
