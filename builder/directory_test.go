@@ -242,27 +242,11 @@ func TestOutputCannotBeMade(t *testing.T) {
 	checkNames(t, top, "file")
 }
 
-// mount mounts a tmpfs for the time of a test.
-func mount(t *testing.T, dir string, flags uintptr, data string) {
-	t.Helper()
-	buildertest.RequireRoot(t)
-
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, data); err != nil {
-		t.Fatal(err)
-	}
-
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 func TestReadOnlyOutput(t *testing.T) {
 	t.Parallel()
 
 	top := t.TempDir()
-	mount(t, top, syscall.MS_RDONLY, "")
+	buildertest.Mount(t, "tmpfs", top, "tmpfs", syscall.MS_RDONLY, "")
 
 	for _, out := range []string{top, filepath.Join(top, "dist")} {
 		if err := build(t, out, content("1"), "one"); !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), "output directory") {
@@ -275,7 +259,7 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 
 	out := t.TempDir()
-	mount(t, out, 0, "size=1m")
+	buildertest.Mount(t, "tmpfs", out, "tmpfs", 0, "size=1m")
 	mustBuild(t, out, content("1"), "one")
 
 	before := snapshot(t, out)
@@ -307,17 +291,7 @@ func TestPublishIsUndone(t *testing.T) {
 				writeFile(t, place, "mine")
 			}
 
-			buildertest.RequireRoot(t)
-
-			if err := syscall.Mount(place, place, "", syscall.MS_BIND, ""); err != nil {
-				t.Fatal(err)
-			}
-
-			t.Cleanup(func() {
-				if err := syscall.Unmount(place, 0); err != nil {
-					t.Error(err)
-				}
-			})
+			buildertest.Mount(t, place, place, "", syscall.MS_BIND, "")
 
 			before := snapshot(t, out)
 

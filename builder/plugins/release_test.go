@@ -417,18 +417,9 @@ func TestReleaseWithoutSum(t *testing.T) {
 // TestReleaseFullDisk: a full disk does not pass by itself, so nobody is asked twice.
 func TestReleaseFullDisk(t *testing.T) {
 	t.Parallel()
-	buildertest.RequireRoot(t)
 
 	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		t.Fatal(err)
-	}
-
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	buildertest.Mount(t, "tmpfs", dir, "tmpfs", 0, "size=64k")
 
 	m := newMirror(t, good)
 

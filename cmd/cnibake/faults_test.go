@@ -36,18 +36,11 @@ func failing(t *testing.T, args []string, texts ...string) {
 	}
 }
 
-func mount(t *testing.T, source, kind, options string) string {
+func mount(t *testing.T, flags uintptr, options string) string {
 	t.Helper()
-	buildertest.RequireRoot(t)
 
 	dir := t.TempDir()
-	output(t, "mount", "-t", kind, "-o", options, source, dir)
-	t.Cleanup(func() {
-		// The test's context has ended by now.
-		if err := syscall.Unmount(dir, 0); err != nil {
-			t.Errorf("unmounting %s: %v", dir, err)
-		}
-	})
+	buildertest.Mount(t, "tmpfs", dir, "tmpfs", flags, options)
 
 	return dir
 }
@@ -55,7 +48,7 @@ func mount(t *testing.T, source, kind, options string) string {
 func TestFullDiskLeavesNothing(t *testing.T) {
 	t.Parallel()
 
-	dir := mount(t, "tmpfs", "tmpfs", "size=8m")
+	dir := mount(t, 0, "size=8m")
 	out := filepath.Join(dir, "dist")
 
 	failing(t, []string{"--out", out}, "no space left on device", "free some space, or choose another --out")
@@ -68,7 +61,7 @@ func TestFullDiskLeavesNothing(t *testing.T) {
 func TestReadOnlyOutput(t *testing.T) {
 	t.Parallel()
 
-	dir := mount(t, "tmpfs", "tmpfs", "size=8m,ro")
+	dir := mount(t, syscall.MS_RDONLY, "size=8m")
 	failing(t, []string{"--out", filepath.Join(dir, "dist")}, "making output directory", "read-only file system", "choose a place")
 }
 
