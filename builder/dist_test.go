@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -65,12 +64,7 @@ func TestProvenance(t *testing.T) {
 			switch artifact.Kind {
 			case builder.KindSBOM, builder.KindProvenance:
 			case builder.KindOCILayout:
-				layout, err := oci.OpenLayout(filepath.Join(options.Out, artifact.Name))
-				if err != nil {
-					t.Fatal(err)
-				}
-
-				subjects, err := layout.Subjects(t.Context())
+				subjects, err := openLayout(t, dist.Path(artifact.Name)).Subjects(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -151,15 +145,7 @@ func summary(t *testing.T, statement attest.Statement) string {
 func TestSumsFollowSigning(t *testing.T) {
 	t.Parallel()
 
-	options := realOptions(t, "talos")
-	if _, err := builder.Build(t.Context(), options); err != nil {
-		t.Fatal(err)
-	}
-
-	dist, err := builder.OpenDist(options.Out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dist := talosDist(t)
 
 	check := func(what string, check func() error, want string) {
 		t.Helper()
@@ -242,17 +228,8 @@ func TestSumsFollowSigning(t *testing.T) {
 func TestAlteredIndexIsNotSigned(t *testing.T) {
 	t.Parallel()
 
-	options := realOptions(t, "talos")
-	if _, err := builder.Build(t.Context(), options); err != nil {
-		t.Fatal(err)
-	}
-
 	signer, _ := buildertest.Signer(t, buildertest.NewKey(t))
-
-	dist, err := builder.OpenDist(options.Out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dist := talosDist(t)
 
 	path := dist.Path("talos/index.json")
 
@@ -329,6 +306,23 @@ func TestAlteredIndexIsNotSigned(t *testing.T) {
 	}
 }
 
+// talosDist builds the extension and opens what the build wrote.
+func talosDist(t *testing.T) *builder.Dist {
+	t.Helper()
+
+	options := realOptions(t, "talos")
+	if _, err := builder.Build(t.Context(), options); err != nil {
+		t.Fatal(err)
+	}
+
+	dist, err := builder.OpenDist(options.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return dist
+}
+
 func openLayout(t *testing.T, dir string) *oci.Layout {
 	t.Helper()
 
@@ -344,15 +338,7 @@ func openLayout(t *testing.T, dir string) *oci.Layout {
 func TestSecondSignerChangesNothing(t *testing.T) {
 	t.Parallel()
 
-	options := realOptions(t, "talos")
-	if _, err := builder.Build(t.Context(), options); err != nil {
-		t.Fatal(err)
-	}
-
-	dist, err := builder.OpenDist(options.Out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dist := talosDist(t)
 
 	statements, err := dist.Statements(t.Context())
 	if err != nil {
@@ -378,7 +364,7 @@ func TestSecondSignerChangesNothing(t *testing.T) {
 		t.Errorf("verified: %+v: %v", reports, err)
 	}
 
-	before := snapshot(t, options.Out)
+	before := snapshot(t, dist.Dir)
 
 	_, signErr := whole.Sign(t.Context(), second)
 	_, attestErr := whole.Attest(t.Context(), second, statements)
@@ -389,7 +375,7 @@ func TestSecondSignerChangesNothing(t *testing.T) {
 		}
 	}
 
-	if diff := cmp.Diff(before, snapshot(t, options.Out)); diff != "" {
+	if diff := cmp.Diff(before, snapshot(t, dist.Dir)); diff != "" {
 		t.Errorf("it changed (-before +after):\n%s", diff)
 	}
 

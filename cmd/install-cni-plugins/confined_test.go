@@ -11,8 +11,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
 	"golang.org/x/sys/unix"
+
+	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
 )
 
 // runWithoutCapabilities runs a command whose process can have no capabilities, though it is uid 0.

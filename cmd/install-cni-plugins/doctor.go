@@ -9,8 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/doctor"
 	"golang.org/x/sys/unix"
+
+	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/doctor"
 )
 
 // maxDaemonConfig bounds what is read of Multus's configuration, in bytes.

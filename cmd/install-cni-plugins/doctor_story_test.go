@@ -10,11 +10,12 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cnibake/cnibake/builder/payload"
 	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/doctor"
 	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
 	"github.com/cnibake/cnibake/profiles/distro"
-	"golang.org/x/sys/unix"
 )
 
 // On a node of k3s the seven names and the program that they share stay as they are, ours arrive

@@ -11,9 +11,10 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/doctor"
 	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
-	"golang.org/x/sys/unix"
 )
 
 // patient is a node's tree and what the doctor is told of it.

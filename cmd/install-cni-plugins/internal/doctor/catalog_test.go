@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cnibake/cnibake/profiles"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cnibake/cnibake/profiles"
 )
 
 // What the doctor knows of our plugin set is what the pin says.

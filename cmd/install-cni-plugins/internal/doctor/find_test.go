@@ -9,9 +9,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
 	"github.com/containernetworking/cni/pkg/invoke"
 	"golang.org/x/sys/unix"
+
+	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
 )
 
 // layout is a made-up tree in which plugins are looked for.

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
 	"golang.org/x/sys/unix"
+
+	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
 )
 
 // nodeWith makes a node's tree of files.

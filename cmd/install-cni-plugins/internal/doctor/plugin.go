@@ -5,8 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/cnibake/cnibake/profiles/distro"
 	"golang.org/x/sys/unix"
+
+	"github.com/cnibake/cnibake/profiles/distro"
 )
 
 // maxKept bounds how many answers are kept: more names than that are none of real plugins.

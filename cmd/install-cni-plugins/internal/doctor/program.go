@@ -11,8 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cnibake/cnibake/builder/payload"
 	"golang.org/x/sys/unix"
+
+	"github.com/cnibake/cnibake/builder/payload"
 )
 
 // How long a plugin may take to say its versions, and all of them together: who has waited longer

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/cnibake/cnibake/builder/payload"
 	"golang.org/x/sys/unix"
+
+	"github.com/cnibake/cnibake/builder/payload"
 )
 
 // backups opens the directory of backups, making it where it is missing.

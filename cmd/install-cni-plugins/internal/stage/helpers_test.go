@@ -12,10 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cnibake/cnibake/builder/payload"
 	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
 	"github.com/cnibake/cnibake/profiles/distro"
-	"golang.org/x/sys/unix"
 )
 
 // node is a payload, a bin directory and a state directory.

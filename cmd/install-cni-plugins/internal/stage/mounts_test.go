@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
 	"golang.org/x/sys/unix"
+
+	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
 )
 
 // mount mounts something for the time of a test.

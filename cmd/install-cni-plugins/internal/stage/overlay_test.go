@@ -8,10 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cnibake/cnibake/builder/payload"
 	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
 	"github.com/cnibake/cnibake/profiles/distro"
-	"golang.org/x/sys/unix"
 )
 
 // image is an overlay over a squashfs, as a node's /opt: the lower layer holds cni/bin with baked

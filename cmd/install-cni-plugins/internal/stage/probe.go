@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cnibake/cnibake/builder/payload"
 	"golang.org/x/sys/unix"
+
+	"github.com/cnibake/cnibake/builder/payload"
 )
 
 // probe executes one plugin, the smallest of those that are right now: whether files can be run

@@ -5,9 +5,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cnibake/cnibake/builder/payload"
 	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
-	"golang.org/x/sys/unix"
 )
 
 // newMerged is a node whose payload is one file for several names.

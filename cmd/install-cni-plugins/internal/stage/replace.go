@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/cnibake/cnibake/builder/payload"
 	"golang.org/x/sys/unix"
+
+	"github.com/cnibake/cnibake/builder/payload"
 )
 
 // errMoved says that a name has something else than was looked at: another writer was there.

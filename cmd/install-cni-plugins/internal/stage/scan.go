@@ -8,8 +8,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/cnibake/cnibake/builder/payload"
 	"golang.org/x/sys/unix"
+
+	"github.com/cnibake/cnibake/builder/payload"
 )
 
 // Files pass through memory a window at a time, and windows leave the page cache as the next ones

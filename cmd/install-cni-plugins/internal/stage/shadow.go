@@ -7,8 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/cnibake/cnibake/builder/payload"
 	"golang.org/x/sys/unix"
+
+	"github.com/cnibake/cnibake/builder/payload"
 )
 
 // Shadow is how an entry of an overlay's upper directory stands to the baked file it hides.

@@ -9,8 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cnibake/cnibake/builder/payload"
 	"golang.org/x/sys/unix"
+
+	"github.com/cnibake/cnibake/builder/payload"
 )
 
 // maxIgnored bounds how many odd entries of a source directory are named.

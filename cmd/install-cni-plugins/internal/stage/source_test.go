@@ -7,9 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cnibake/cnibake/builder/payload"
 	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
-	"golang.org/x/sys/unix"
 )
 
 func TestInstallDoesNotTrustItsSource(t *testing.T) {

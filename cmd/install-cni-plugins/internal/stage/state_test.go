@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
 	"golang.org/x/sys/unix"
+
+	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
 )
 
 // A state directory that is there and cannot be used may hold what is nowhere else: nothing is

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
 	"golang.org/x/sys/unix"
+
+	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
 )
 
 func TestUninstallBringsBackWhatWasThere(t *testing.T) {

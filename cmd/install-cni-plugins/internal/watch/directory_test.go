@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
 	"golang.org/x/sys/unix"
+
+	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
 )
 
 func (s *stepped) wantPage(what string, page []byte, parts ...string) {

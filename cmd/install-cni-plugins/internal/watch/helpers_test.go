@@ -11,10 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cnibake/cnibake/builder/payload"
 	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/stage"
 	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
-	"golang.org/x/sys/unix"
 )
 
 // node is a payload of two plugins, a bin and a state directory, and a clock.

@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cnibake/cnibake/builder/payload"
 	"golang.org/x/sys/unix"
+
+	"github.com/cnibake/cnibake/builder/payload"
 )
 
 func (w *watcher) number(series string) int {

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/stage"
 	"golang.org/x/sys/unix"
+
+	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/stage"
 )
 
 // A file is read when it has been left alone for a while, its patience: a half-written one would

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/stage"
 	"golang.org/x/sys/unix"
+
+	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/stage"
 )
 
 // rehash is how often every file is read though nothing says that it changed. A change that moves

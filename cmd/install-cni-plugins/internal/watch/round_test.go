@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/stage"
 	"github.com/cnibake/cnibake/cmd/install-cni-plugins/internal/testplugins"
 	"github.com/cnibake/cnibake/profiles/distro"
-	"golang.org/x/sys/unix"
 )
 
 func TestMissingIsRestored(t *testing.T) {
